@@ -9,7 +9,7 @@ import pytest
 from textual.app import App
 
 import perftui_tui
-from perftui.diagnosis.symptoms.data_loader.workers import BOUND
+from perftui.diagnosis.symptoms.data_loader.workers import input_bound
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
 from perftui_tui.dialogs.help import BY_SCREEN, PANES, metric_rows
@@ -45,7 +45,7 @@ def test_limits_in_words_are_those_that_are_applied() -> None:
     words = numbers_of("overview")
     assert f"at least {SLOW_RATIO} times the median" in words
     assert f"Good: {LOW_BELOW:.0f} % or more" in words
-    assert f"Good: below {100 * BOUND.limits.warning:.0f} %" in words
+    assert f"Good: below {100 * input_bound.limits.warning:.0f} %" in words
     assert f"Good: below {FULL_CPU:.0f} %" in words
     assert f"Good: busy below {FULL_DISK:.0f} %" in words
 

@@ -22,12 +22,12 @@ from perftui.diagnosis.model import (
 )
 from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
-from perftui.diagnosis.symptoms.gpu_idle.host_bound import LAUNCH
+from perftui.diagnosis.symptoms.gpu_idle.host_bound import launch_bound
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
-from perftui.diagnosis.symptoms.ranks.straggler import EXPOSED, STRAGGLER
-from perftui.diagnosis.symptoms.script.python_bound import PYTHON
-from perftui.diagnosis.symptoms.script.repeated_work import REPEATED_WORK, UNREAD
-from perftui.diagnosis.symptoms.step.recording import INITIALISATION
+from perftui.diagnosis.symptoms.ranks.straggler import communication_exposed, straggler
+from perftui.diagnosis.symptoms.script.python_bound import python_bound
+from perftui.diagnosis.symptoms.script.repeated_work import repeated_work_rule, unread_result_rule
+from perftui.diagnosis.symptoms.step.recording import initialisation
 from perftui.facts.cpu.operators import all_operators
 from perftui.facts.fact import Facts, UnknownError, cached, fact, trace_fact
 from perftui.facts.gpu.idle import gap_times
@@ -148,9 +148,9 @@ def timeline_place(finding: Finding, analysis: TraceAnalysis | None) -> Timeline
     return start, start + int(analysis.trace.duration[row]), row
 
 
-_GENERAL = frozenset({"input-in-main-thread", "input-bound", "input-worker-bound", PYTHON.id})
+_GENERAL = frozenset({"input-in-main-thread", "input-bound", "input-worker-bound", python_bound.id})
 """Rules about all that is done in a part of the step."""
-_AVOIDABLE = frozenset({REPEATED_WORK.id, UNREAD.id})
+_AVOIDABLE = frozenset({repeated_work_rule.id, unread_result_rule.id})
 """Rules about work that need not be done."""
 
 COMPARABLE = 1 / 3
@@ -174,7 +174,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
     alone = max((_without_python(one) for one in findings if _is_launching(one)), default=0.0)
-    waiting = max((one.share for one in findings if one.rule == EXPOSED.id), default=0.0)
+    waiting = max(
+        (one.share for one in findings if one.rule == communication_exposed.id), default=0.0
+    )
     has_steps = any(finding.steps for finding in findings)
     slowing = [finding for finding in findings if _slows_launches(finding)]
 
@@ -187,7 +189,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             and (share >= COMPARABLE * alone or _slows_launches(finding))
         )
         is_late = (
-            finding.rule == STRAGGLER.id
+            finding.rule == straggler.id
             and finding.severity >= Severity.WARNING
             and share >= COMPARABLE * waiting
         )
@@ -206,7 +208,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             # What stands beside the verdicts.
             not finding.cost_ns and finding.rule in BY_ID and BY_ID[finding.rule].is_caution,
             not _reaches_limit(finding),
-            not (has_steps and finding.rule == INITIALISATION.id and not finding.steps),
+            not (has_steps and finding.rule == initialisation.id and not finding.steps),
             -max(share, general),
             not (delays or is_late or slows or explains),
             -share,
@@ -249,7 +251,7 @@ def _is_launching(finding: Finding) -> bool:
     """Whether ``finding`` is about launching in general."""
     if finding.rule == LARGEST_PART.id:
         return GapCause.LAUNCH.value in finding.parts
-    return finding.rule == LAUNCH.id
+    return finding.rule == launch_bound.id
 
 
 def _without_python(launching: Finding) -> float:

@@ -184,6 +184,32 @@ class Rule:
     then it stands after all verdicts."""
 
 
+def rule(
+    *,
+    when: str,
+    limits: Limits,
+    id: str = "",  # noqa: A002 - as the field is called
+    claims: Claim = Claim(),
+    fixes: tuple[str, ...] = (),
+    answer: str = "",
+    slows_launches: bool = False,
+    is_caution: bool = False,
+) -> Callable[[Callable[[Facts], Lost | None]], Rule]:
+    """Makes a rule of the function that computes its loss.
+
+    The function's docstring is the explanation, and its name the id, with hyphens: ``busy_host`` is
+    ``busy-host``, and so is ``busy_host_rule``, where a fact has that name.
+    """
+
+    def made(lost: Callable[[Facts], Lost | None]) -> Rule:
+        name = id or lost.__name__.removesuffix("_rule").replace("_", "-")
+        explanation = " ".join((lost.__doc__ or "").split())
+        row = Rule(name, when, explanation, lost, limits, claims, fixes, answer)
+        return replace(row, slows_launches=slows_launches, is_caution=is_caution)
+
+    return made
+
+
 def judge(rule: Rule, facts: Facts, most: int | None = None) -> Finding | Abstention | None:
     """The finding of ``rule``, at a cost of at most ``most`` ns if that is given; None without one,
     an abstention if it could not be judged."""

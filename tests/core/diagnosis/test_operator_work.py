@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Severity
-from perftui.diagnosis.symptoms.operators.precision import FLOAT64
+from perftui.diagnosis.symptoms.operators.precision import float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.runs import FLOATS, MS, NODE, NOTE, SGD, call, ops, trained
@@ -290,7 +290,7 @@ MULTIPLY_32 = ELEMENTWISE.format("at::native::BinaryFunctor<float, float, float,
     ],
 )
 def test_kernels_on_float64_are_known_by_name(name: str) -> None:
-    assert FLOAT64.claims.kernels(name)
+    assert float64.claims.kernels(name)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_kernels_on_float64_are_known_by_name(name: str) -> None:
     ],
 )
 def test_other_kernels_are_not(name: str) -> None:
-    assert not FLOAT64.claims.kernels(name)
+    assert not float64.claims.kernels(name)
 
 
 def computing(of_float64: int, steps: int = 20) -> TraceBuilder:

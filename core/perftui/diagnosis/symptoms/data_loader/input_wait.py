@@ -10,7 +10,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, step_figures
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule, step_figures
 from perftui.facts.cpu.machine import has_gpu, machine_use
 from perftui.facts.data_loader.batch_place import (
     asking_place,
@@ -127,7 +127,7 @@ def _cores(facts: Facts) -> list[Figure]:
 
 WAIT = Claim(idle=GapCause.INPUT_WAIT, phase="input_wait")
 
-wait_rule = partial(Rule, limits=WAIT_LIMITS, claims=WAIT)
+wait_rule = partial(rule, limits=WAIT_LIMITS, claims=WAIT)
 """Make a rule about the wait for data."""
 
 
@@ -191,12 +191,25 @@ MOSTLY_WAITS = 0.5
 """CPU use while fetching below which a training thread mostly waits for a disk or a network."""
 
 
-def _in_main_thread(facts: Facts) -> Lost | None:
+@rule(
+    when="the training thread makes each batch itself, between steps",
+    limits=Limits(
+        "The TensorBoard plugin reports the data loader from 5 %.",
+        0.05,
+        WAIT_LIMITS.critical,
+    ),
+    claims=WAIT,
+    fixes=("loader-workers", "loader-pin"),
+    answer="make batches in worker processes (num_workers)",
+)
+def input_in_main_thread(facts: Facts) -> Lost | None:
+    """With num_workers=0 the training thread fetches and collates each batch while the model waits.
+    Workers do that while the step runs."""
     in_main = fetches_in_main_thread(facts)
     if in_main is False:
         return None
     wait, cpu = input_wait(facts), fetch_demand(facts)
-    if wait.wait < MAIN_THREAD.limits.warning * wait.of.mean:
+    if wait.wait < input_in_main_thread.limits.warning * wait.of.mean:
         return None
     lines = batch_lines(facts)
     where = f", {lines.named}" if lines and lines.named else ""
@@ -207,31 +220,13 @@ def _in_main_thread(facts: Facts) -> Lost | None:
         wait.wait,
         wait.of,
         f"{wait.sentence}: the loader runs in the main thread (num_workers=0){blocked}{where}.",
-        (*wait_figures(wait, facts, MAIN_THREAD.limits), *loader_in_main(facts)),
+        (*wait_figures(wait, facts, input_in_main_thread.limits), *loader_in_main(facts)),
         place=batch_place(facts),
         fixes=data_fixes(wait, facts),
         doubt="the loader's num_workers was not recorded" if in_main is None else "",
         unproven=unproven(wait),
     )
 
-
-MAIN_THREAD = Rule(
-    id="input-in-main-thread",
-    when="the training thread makes each batch itself, between steps",
-    explanation=(
-        "With num_workers=0 the training thread fetches and collates each batch while the model "
-        "waits. Workers do that while the step runs."
-    ),
-    lost=_in_main_thread,
-    limits=Limits(
-        "The TensorBoard plugin reports the data loader from 5 %.",
-        0.05,
-        WAIT_LIMITS.critical,
-    ),
-    claims=WAIT,
-    fixes=("loader-workers", "loader-pin"),
-    answer="make batches in worker processes (num_workers)",
-)
 
 _ENDING = "__del__"
 """Method of an iterator that is deleted: it waits for its workers to end."""
@@ -262,8 +257,17 @@ EACH_STEP = 0.5
 """Starts per step from which the cause is not new epochs."""
 
 
-def _starting_again(facts: Facts) -> Lost | None:
-    """Starts after the first. Not for traces: a window of some steps has no two epochs."""
+@rule(
+    when="the data loader restarts for each epoch",
+    limits=Limits(),
+    claims=Claim(phase="loader_start"),
+    fixes=("loader-persistent", "loader-no-workers"),
+    answer="pass persistent_workers=True, and create the loader once for all epochs",
+)
+def loader_start(facts: Facts) -> Lost | None:
+    """Each epoch starts new worker processes, which import the script, open the dataset and fill
+    their queue before the first batch is ready."""
+    # Starts after the first. Not for traces: a window of some steps has no two epochs.
     if facts.run is None:
         return None
     step, feeds = steady_step(facts), training_loader(facts)
@@ -316,18 +320,3 @@ def _why_again(feeds: LoaderFacts | None, each_step: bool) -> str:
     several = fmt.several(feeds.num_workers, "worker")
     verb = "starts" if feeds.num_workers == 1 else "start"
     return f": {several} {verb} again with each epoch, unless persistent_workers=True keeps them"
-
-
-LOADER_START = Rule(
-    id="loader-start",
-    when="the data loader restarts for each epoch",
-    explanation=(
-        "Each epoch starts new worker processes, which import the script, open the dataset and "
-        "fill their queue before the first batch is ready."
-    ),
-    lost=_starting_again,
-    limits=Limits(),
-    claims=Claim(phase="loader_start"),
-    fixes=("loader-persistent", "loader-no-workers"),
-    answer="pass persistent_workers=True, and create the loader once for all epochs",
-)

@@ -7,7 +7,7 @@ import re
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.data_loader.batch_place import batch_place
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of, trace_fact
 from perftui.facts.source.operator_lines import line_place
@@ -41,7 +41,22 @@ each, often have as much."""
 _PADS = r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\b"
 
 
-def _padded(facts: Facts) -> Lost | None:
+@rule(
+    when="the training computes on batches of token ids that are mostly padding",
+    limits=Limits(
+        "It is an estimate.",
+        0.20,
+        0.50,
+        info=0.10,
+    ),
+    answer=(
+        'pad to the longest row of each batch (padding="longest"), group rows of similar length, '
+        "or pack several"
+    ),
+)
+def padding_waste(facts: Facts) -> Lost | None:
+    """A mask changes the result, not the work. A few batches are checked. The cost is the share of
+    padding in all computation: attention loses more, embeddings less."""
     notes = notes_of(facts.events, "padding")
     read = [[note[name] for name in _NAMES if isinstance(note.get(name), int)] for note in notes]
     # Another version may have written another form.
@@ -75,24 +90,3 @@ def _padded(facts: Facts) -> Lost | None:
         parts=judged.names(computes=True),
         unproven="whether the model computes padding",
     )
-
-
-PADDING = Rule(
-    id="padding-waste",
-    when="the training computes on batches of token ids that are mostly padding",
-    explanation=(
-        "A mask changes the result, not the work. A few batches are checked. The cost is the share "
-        "of padding in all computation: attention loses more, embeddings less."
-    ),
-    lost=_padded,
-    limits=Limits(
-        "It is an estimate.",
-        0.20,
-        0.50,
-        info=0.10,
-    ),
-    answer=(
-        'pad to the longest row of each batch (padding="longest"), group rows of similar length, '
-        "or pack several"
-    ),
-)

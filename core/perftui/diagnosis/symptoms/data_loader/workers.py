@@ -75,7 +75,18 @@ SLOW_WORKER = 2.0
 """Ratio of a slow worker's time per batch to the others'; gpuprof has 2.5."""
 
 
-def _handover(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="handing batches from the workers to the training takes longer than making them",
+    fixes=("loader-no-workers",),
+    answer=(
+        "stack tensors in the collate function, or use num_workers=0 for data that is already in "
+        "memory"
+    ),
+)
+def input_handover(facts: Facts) -> Lost | None:
+    """Each tensor of a batch is put into shared memory, sent through a queue and opened by the
+    training: tens of microseconds each, plus the copy. Thousands of small tensors and very large
+    batches cost the most."""
     wait = waits_for_workers(facts)
     if wait is None:
         return None
@@ -101,7 +112,7 @@ def _handover(facts: Facts) -> Lost | None:
     else:
         return None
     none_better = better_without_workers(facts)
-    lost = lost_to_workers(facts, wait, because + none_better, figures, HANDOVER.fixes)
+    lost = lost_to_workers(facts, wait, because + none_better, figures, input_handover.fixes)
     # If none are better, the cause is their number, not the line that makes batches.
     return replace(lost, place=loader_place(facts)) if none_better else lost
 
@@ -117,12 +128,21 @@ def _least_making(share: float, facts: Facts, wait: InputWait) -> bool:
     return share * workers(facts) >= LEAST_MAKING * wait.wait / wait.of.mean
 
 
-def _uneven(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="one worker, or one batch in many, takes most of the time",
+    fixes=("loader-prefetch",),
+    answer=(
+        "split, sort or shard long samples evenly, raise prefetch_factor, or pass in_order=False"
+    ),
+)
+def input_uneven(facts: Facts) -> Lost | None:
+    """Batches are delivered in order: a slow one holds up the ready ones behind it, and the other
+    workers run out of work."""
     wait, pattern = _unsaturated(facts), wait_pattern(facts)
     if wait is None or (pattern and pattern.at_epochs >= AT_EPOCHS):
         # The first batches of an epoch are waited for, however even they are.
         return None
-    (of_time, worker, times), fixes = unevenness(facts), UNEVEN.fixes
+    (of_time, worker, times), fixes = unevenness(facts), input_uneven.fixes
     if worker is not None and times >= SLOW_WORKER:
         # It falls behind whatever the length of its queue.
         fixes = ()
@@ -137,7 +157,14 @@ def _uneven(facts: Facts) -> Lost | None:
     return lost_to_workers(facts, wait, because, fixes=fixes)
 
 
-def _bursty(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="batches come in bursts: most steps do not wait, some wait long",
+    fixes=("loader-prefetch",),
+    answer="raise prefetch_factor, or make shards smaller",
+)
+def input_bursty(facts: Facts) -> Lost | None:
+    """Workers have time to spare, but batches become ready only now and then, for example once a
+    shard has been read. A longer queue bridges the gaps."""
     wait, pattern = _unsaturated(facts), wait_pattern(facts)
     if wait is None or pattern is None or not pattern.is_bursty:
         return None
@@ -147,7 +174,7 @@ def _bursty(facts: Facts) -> Lost | None:
         f"waits are below {fmt.duration(pattern.p95)}, half of them below "
         f"{fmt.duration(pattern.p50)})"
     )
-    lost = lost_to_workers(facts, wait, because, fixes=BURSTY.fixes)
+    lost = lost_to_workers(facts, wait, because, fixes=input_bursty.fixes)
     # A worker or training that waits for a core makes or takes batches in bursts, too.
     return replace(lost, doubt=busy_host(facts))
 
@@ -159,48 +186,6 @@ def _unsaturated(facts: Facts) -> InputWait | None:
         return None
     return wait if _least_making(share, facts, wait) else None
 
-
-HANDOVER = wait_rule(
-    id="input-handover",
-    when="handing batches from the workers to the training takes longer than making them",
-    explanation=(
-        "Each tensor of a batch is put into shared memory, sent through a queue and opened by the "
-        "training: tens of microseconds each, plus the copy. Thousands of small tensors and very "
-        "large batches cost the most."
-    ),
-    lost=_handover,
-    fixes=("loader-no-workers",),
-    answer=(
-        "stack tensors in the collate function, or use num_workers=0 for data that is already in "
-        "memory"
-    ),
-)
-
-UNEVEN = wait_rule(
-    id="input-uneven",
-    when="one worker, or one batch in many, takes most of the time",
-    explanation=(
-        "Batches are delivered in order: a slow one holds up the ready ones behind it, and the "
-        "other workers run out of work."
-    ),
-    lost=_uneven,
-    fixes=("loader-prefetch",),
-    answer=(
-        "split, sort or shard long samples evenly, raise prefetch_factor, or pass in_order=False"
-    ),
-)
-
-BURSTY = wait_rule(
-    id="input-bursty",
-    when="batches come in bursts: most steps do not wait, some wait long",
-    explanation=(
-        "Workers have time to spare, but batches become ready only now and then, for example once "
-        "a shard has been read. A longer queue bridges the gaps."
-    ),
-    lost=_bursty,
-    fixes=("loader-prefetch",),
-    answer="raise prefetch_factor, or make shards smaller",
-)
 
 COMPUTING = 0.85
 """Share of computing in the time of making batches, without waits for a core, from which workers
@@ -224,7 +209,17 @@ def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse]:
     return wait, worker_use(facts)
 
 
-def _oversubscribed(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="workers and the training want more cores than there are",
+    fixes=("worker-threads", "loader-no-workers"),
+    answer=(
+        "use fewer workers, or one thread in each: torch.set_num_threads(1) and "
+        "cv2.setNumThreads(0) in worker_init_fn"
+    ),
+)
+def workers_oversubscribed(facts: Facts) -> Lost | None:
+    """The workers, their threads and the training's threads wait for each other. Fewer of them make
+    the same batches with less waiting."""
     (wait, use), cores = _busy_use(facts), machine_use(facts).cores
     if not cores:
         return None
@@ -273,7 +268,16 @@ def _asked(facts: Facts, wait: InputWait, use: WorkerUse) -> float:
     return ranks * (workers(facts) * (busy(facts) or 0.0) * share + threads * computes)
 
 
-def _computing(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="workers compute all the time and cannot keep up",
+    fixes=("loader-workers", "loader-pin"),
+    answer=(
+        "use more workers while cores are free, make the named line cheaper, or do its work once "
+        "before the training"
+    ),
+)
+def input_worker_bound(facts: Facts) -> Lost | None:
+    """The CPU limits the workers, not the disk: making batches needs more cores than they have."""
     wait, use = _busy_use(facts)
     if use.computing < COMPUTING:
         return None
@@ -282,7 +286,16 @@ def _computing(facts: Facts) -> Lost | None:
     return lost_to_workers(facts, wait, because, _use_figures(use))
 
 
-def _disk(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="workers mostly wait for a disk or a network",
+    fixes=("loader-workers", "loader-pin"),
+    answer=(
+        "copy the data to a local disk, put many samples into each file, or let more workers wait "
+        "in parallel"
+    ),
+)
+def input_disk_bound(facts: Facts) -> Lost | None:
+    """While making a batch, a worker hardly computes: it waits for files."""
     wait, use = _busy_use(facts)
     if use.computing > 1 - BLOCKED:
         return None
@@ -319,53 +332,18 @@ def _read_figures(use: WorkerUse) -> list[Figure]:
     ]
 
 
-OVERSUBSCRIBED = wait_rule(
-    id="workers-oversubscribed",
-    when="workers and the training want more cores than there are",
-    explanation=(
-        "The workers, their threads and the training's threads wait for each other. Fewer of them "
-        "make the same batches with less waiting."
-    ),
-    lost=_oversubscribed,
-    fixes=("worker-threads", "loader-no-workers"),
-    answer=(
-        "use fewer workers, or one thread in each: torch.set_num_threads(1) and "
-        "cv2.setNumThreads(0) in worker_init_fn"
-    ),
-)
-
-COMPUTING_WORKERS = wait_rule(
-    id="input-worker-bound",
-    when="workers compute all the time and cannot keep up",
-    explanation=(
-        "The CPU limits the workers, not the disk: making batches needs more cores than they have."
-    ),
-    lost=_computing,
-    fixes=("loader-workers", "loader-pin"),
-    answer=(
-        "use more workers while cores are free, make the named line cheaper, or do its work once "
-        "before the training"
-    ),
-)
-
-DISK = wait_rule(
-    id="input-disk-bound",
-    when="workers mostly wait for a disk or a network",
-    explanation="While making a batch, a worker hardly computes: it waits for files.",
-    lost=_disk,
-    fixes=("loader-workers", "loader-pin"),
-    answer=(
-        "copy the data to a local disk, put many samples into each file, or let more workers wait "
-        "in parallel"
-    ),
-)
-
 RARE = 0.5
 """Part of the mean below which 95 % of waits lie if few steps hold most of the wait. Workers that
 are too slow make most steps wait: then the two are similar."""
 
 
-def _bound(facts: Facts) -> Lost | None:
+@wait_rule(
+    when="the training waits for data, whatever the cause",
+    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
+    answer="use more workers and pinned memory, or make the transforms cheaper",
+)
+def input_bound(facts: Facts) -> Lost | None:
+    """The evidence shows how busy the workers and the disk are."""
     wait = input_wait(facts)
     if wait.wait < WAIT_LIMITS.warning * wait.of.mean:
         return None
@@ -441,13 +419,3 @@ def _how_busy(facts: Facts, count: int) -> str:
     where = f" ({fmt.percent(lines.making.share(line))} of it {at})" if lines and line else ""
     mostly = "fetching samples" if work.fetch >= work.collate else "collating"
     return f"{slow}, mostly {mostly}{where}"
-
-
-BOUND = wait_rule(
-    id="input-bound",
-    when="the training waits for data, whatever the cause",
-    explanation="The evidence shows how busy the workers and the disk are.",
-    lost=_bound,
-    fixes=("loader-workers", "loader-pin", "loader-no-workers"),
-    answer="use more workers and pinned memory, or make the transforms cheaper",
-)

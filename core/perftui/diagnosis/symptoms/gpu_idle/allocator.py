@@ -10,7 +10,7 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
@@ -47,7 +47,17 @@ OFTEN = 0.2
 """Share of the steps from which allocating is not just initial growth."""
 
 
-def _churning(facts: Facts) -> Lost | None:
+@rule(
+    when="steps allocate and free memory in the driver",
+    limits=Limits(info=0.01),
+    claims=Claim(idle=GapCause.ALLOCATION),
+    fixes=("empty-cache-off", "expandable-segments"),
+    answer="remove empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+)
+def allocator_churn(facts: Facts) -> Lost | None:
+    """PyTorch keeps freed memory for the next tensor. torch.cuda.empty_cache() returns it to the
+    driver, which waits for the GPU, and the next step allocates it again. Otherwise varying shapes
+    or too little memory are the cause."""
     profiled, step = device_steps(facts).steps, window_step(facts)
     rows, time, frees, in_steps = allocations(facts)
     if not len(rows) or not (
@@ -67,7 +77,9 @@ def _churning(facts: Facts) -> Lost | None:
         "Allocating memory in the driver takes "
         f"{step.part_of(cost)}{f', after {why}' if why else place.at}: {how}.",
         (
-            Figure.share("in calls of the driver", cost / step.mean, CHURN.limits.warning, place),
+            Figure.share(
+                "in calls of the driver", cost / step.mean, allocator_churn.limits.warning, place
+            ),
             Figure("calls that allocate", len(rows) - frees, "count"),
             Figure("calls that free", frees, "count"),
             Figure("profiled steps", profiled, "count"),
@@ -84,19 +96,3 @@ def _reserves_more(facts: Facts) -> bool:
         return False
     later = memory.reserved[len(memory.reserved) // 2 :]
     return bool(np.mean(later[1:] != later[:-1]) >= OFTEN) if len(later) > 1 else False
-
-
-CHURN = Rule(
-    id="allocator-churn",
-    when="steps allocate and free memory in the driver",
-    explanation=(
-        "PyTorch keeps freed memory for the next tensor. torch.cuda.empty_cache() returns it to "
-        "the driver, which waits for the GPU, and the next step allocates it again. Otherwise "
-        "varying shapes or too little memory are the cause."
-    ),
-    lost=_churning,
-    limits=Limits(info=0.01),
-    claims=Claim(idle=GapCause.ALLOCATION),
-    fixes=("empty-cache-off", "expandable-segments"),
-    answer="remove empty_cache(), or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-)

@@ -16,7 +16,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import called_operators
 from perftui.analysis.steps import EXPOSED_COPIES
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import SMALL, Copies, host_copies, host_waits, idle_of_host
@@ -269,7 +269,16 @@ ENQUEUE = 10_000
 """ns for the host to start a copy: an operator, a call of the runtime."""
 
 
-def _pageable(facts: Facts) -> Lost | None:
+@rule(
+    when="batches are copied to the GPU from pageable (not pinned) memory",
+    limits=Limits(
+        info=0.01,
+    ),
+    answer="pass pin_memory=True to the DataLoader, and copy with .to(device, non_blocking=True)",
+)
+def pageable_copies(facts: Facts) -> Lost | None:
+    """The driver copies pageable memory twice, and the host launches nothing meanwhile. Only both
+    options together let copies overlap with computation."""
     steps, step = device_steps(facts), window_step(facts)
     pageable = copy_costs(facts).get(CopyKind.PAGEABLE)
     if pageable is None or _both_ways(facts, copy_costs(facts)):
@@ -305,12 +314,23 @@ def _pageable(facts: Facts) -> Lost | None:
 def _both_ways(facts: Facts, copies: dict[CopyKind, CopyCost]) -> bool:
     """Whether the step waits for copies to the GPU from pageable memory and for copies back: one
     cause, which is told once."""
-    least = EXPOSED.limits.warning * window_step(facts).mean * max(device_steps(facts).steps, 1)
+    least = (
+        copies_exposed.limits.warning * window_step(facts).mean * max(device_steps(facts).steps, 1)
+    )
     both = [copies.get(kind) for kind in (CopyKind.PAGEABLE, CopyKind.TO_HOST)]
     return all(copy is not None and copy.exposed >= least for copy in both)
 
 
-def _exposed(facts: Facts) -> Lost | None:
+@rule(
+    when="the GPU copies from or to the host without computing",
+    limits=Limits(),
+    answer=(
+        "reduce outputs on the GPU before copying; pin batches, and copy the next one on another "
+        "stream"
+    ),
+)
+def copies_exposed(facts: Facts) -> Lost | None:
+    """The host seldom needs whole outputs."""
     steps, step = device_steps(facts), window_step(facts)
     copies = copy_costs(facts)
     is_both = _both_ways(facts, copies)
@@ -334,7 +354,7 @@ def _exposed(facts: Facts) -> Lost | None:
         step,
         f"The GPU copies for {step.part_of(total)} without computing, {what}{place.at}.",
         (
-            Figure.share("exposed copies", share, EXPOSED.limits.warning),
+            Figure.share("exposed copies", share, copies_exposed.limits.warning),
             *(
                 Figure(f"copied, {copy.kind.value}", copy.size // count, "B", place=place)
                 for copy in costs
@@ -349,7 +369,16 @@ def _exposed(facts: Facts) -> Lost | None:
     )
 
 
-def _created_on_cpu(facts: Facts) -> Lost | None:
+@rule(
+    when="tensors are created on the CPU and then copied to the GPU",
+    limits=Limits(
+        info=0.01,
+    ),
+    answer="create tensors with device=x.device, or once before the loop in a buffer of the module",
+)
+def created_on_cpu(facts: Facts) -> Lost | None:
+    """torch.full, arange, zeros, randn or tensor without device= create the tensor on the CPU, and
+    .to(device) copies it while the host waits."""
     steps, step = device_steps(facts), window_step(facts)
     copying = copy_costs(facts).get(CopyKind.MADE)
     copied, first, maker, lasting = made_on_cpu(facts)
@@ -381,7 +410,13 @@ def _created_on_cpu(facts: Facts) -> Lost | None:
     )
 
 
-def _many(facts: Facts) -> Lost | None:
+@rule(
+    when="many small copies between the host and the GPU in each step",
+    limits=Limits("nsys-ai reports 50 copies below 64 KiB.", info=0.01),
+    answer="stack the values where the batch is made, and copy them once",
+)
+def many_small_copies(facts: Facts) -> Lost | None:
+    """Each copy takes about 10 µs to start, however small."""
     steps, step = device_steps(facts), window_step(facts)
     others = [copy for copy in copy_costs(facts).values() if copy.kind is not CopyKind.MADE]
     count = max(steps.steps, 1)
@@ -420,53 +455,3 @@ def _parts(cost: CopyCost, free: int) -> tuple[str, ...]:
     if free or cost.caused > cost.exposed:
         parts.append(GapCause.PYTHON.value)
     return tuple(parts)
-
-
-PAGEABLE = Rule(
-    id="pageable-copies",
-    when="batches are copied to the GPU from pageable (not pinned) memory",
-    explanation=(
-        "The driver copies pageable memory twice, and the host launches nothing meanwhile. Only "
-        "both options together let copies overlap with computation."
-    ),
-    lost=_pageable,
-    limits=Limits(
-        info=0.01,
-    ),
-    answer="pass pin_memory=True to the DataLoader, and copy with .to(device, non_blocking=True)",
-)
-
-EXPOSED = Rule(
-    id="copies-exposed",
-    when="the GPU copies from or to the host without computing",
-    explanation="The host seldom needs whole outputs.",
-    lost=_exposed,
-    limits=Limits(),
-    answer=(
-        "reduce outputs on the GPU before copying; pin batches, and copy the next one on another "
-        "stream"
-    ),
-)
-
-CREATED = Rule(
-    id="created-on-cpu",
-    when="tensors are created on the CPU and then copied to the GPU",
-    explanation=(
-        "torch.full, arange, zeros, randn or tensor without device= create the tensor on the CPU, "
-        "and .to(device) copies it while the host waits."
-    ),
-    lost=_created_on_cpu,
-    limits=Limits(
-        info=0.01,
-    ),
-    answer="create tensors with device=x.device, or once before the loop in a buffer of the module",
-)
-
-MANY = Rule(
-    id="many-small-copies",
-    when="many small copies between the host and the GPU in each step",
-    explanation="Each copy takes about 10 µs to start, however small.",
-    lost=_many,
-    limits=Limits("nsys-ai reports 50 copies below 64 KiB.", info=0.01),
-    answer="stack the values where the batch is made, and copy them once",
-)

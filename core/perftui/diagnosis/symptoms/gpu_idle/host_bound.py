@@ -13,8 +13,8 @@ from perftui.analysis.gpu_idle.gaps import lists_all
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
-from perftui.diagnosis.symptoms.script.python_bound import PYTHON, script_python
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule
+from perftui.diagnosis.symptoms.script.python_bound import python_bound, script_python
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import HostWaits, SyncCalls, host_waits, syncs
 from perftui.facts.gpu.idle import (
@@ -97,7 +97,24 @@ def launches(analysis: TraceAnalysis) -> Launches | None:
     )
 
 
-def _launching(facts: Facts) -> Lost | None:
+@rule(
+    when="the GPU idles while the host prepares the next launch",
+    limits=Limits(
+        "gpu-idle calls a GPU well used from 80 %.",
+        0.25,
+        0.40,
+        info=LEAST,
+    ),
+    claims=Claim(idle=GapCause.LAUNCH),
+    fixes=("compile", "compile-graphs"),
+    answer=(
+        "launch fewer, longer kernels: torch.compile, CUDA graphs, foreach or fused optimizers, "
+        "larger batches"
+    ),
+)
+def launch_bound(facts: Facts) -> Lost | None:
+    """Launching a kernel takes longer than running it. The time goes to operators, to the calls
+    that enqueue kernels, and to the Python between them."""
     trace, judged = idle_steps(facts), judged_step(facts)
     late, step = _late(facts), judged.of
     idle = sum(late.values())
@@ -132,7 +149,7 @@ def _late(facts: Facts) -> Mapping[str, int]:
     judged = judged_step(facts)
     launch, python = (judged.part(cause.value) for cause in (GapCause.LAUNCH, GapCause.PYTHON))
     own = script_python.or_none(facts)
-    if own is not None and own.ns >= (PYTHON.limits.info or 0) * judged.of.mean:
+    if own is not None and own.ns >= (python_bound.limits.info or 0) * judged.of.mean:
         python = 0
     if min(launch, python) < LEAST_HALF * (launch + python):
         return {GapCause.LAUNCH.value: launch}
@@ -177,28 +194,6 @@ def _advice(counts: Launches, *, is_training: bool) -> str:
     return "a larger batch, or several steps in one CUDA graph"
 
 
-LAUNCH = Rule(
-    id="launch-bound",
-    when="the GPU idles while the host prepares the next launch",
-    explanation=(
-        "Launching a kernel takes longer than running it. The time goes to operators, to the calls "
-        "that enqueue kernels, and to the Python between them."
-    ),
-    lost=_launching,
-    limits=Limits(
-        "gpu-idle calls a GPU well used from 80 %.",
-        0.25,
-        0.40,
-        info=LEAST,
-    ),
-    claims=Claim(idle=GapCause.LAUNCH),
-    fixes=("compile", "compile-graphs"),
-    answer=(
-        "launch fewer, longer kernels: torch.compile, CUDA graphs, foreach or fused optimizers, "
-        "larger batches"
-    ),
-)
-
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
 """Parts of the step in which the device waits for a host that has waited for it. Python that runs
 meanwhile is a cause of its own."""
@@ -216,7 +211,15 @@ _SHOWN_GAPS = 3
 """Places listed, of the longest gaps; the timeline has all."""
 
 
-def _synchronising(facts: Facts) -> Lost | None:
+@rule(
+    when="the host waits for the GPU, then the GPU for the host",
+    limits=Limits(),
+    claims=Claim(idle=GapCause.SYNCHRONISATION),
+    answer="keep values on the GPU, and read them every N steps or at the end of the step",
+)
+def sync_bound(facts: Facts) -> Lost | None:
+    """A call such as .item(), print(loss), nonzero or a condition on a tensor waits until the GPU
+    has finished all queued work. Then the GPU waits for the next launch."""
     trace = idle_steps(facts)
     waits, step = host_waits(facts), window_step(facts)
     values, checks = np.flatnonzero(waits.reads), anomaly_checks.or_none(facts)
@@ -233,7 +236,7 @@ def _synchronising(facts: Facts) -> Lost | None:
     near = _NEAR[:1] if is_asked else _NEAR
     cost = min(_cost(facts, waits, values, counted), sum(map(judged.part, near)))
     share = cost / step.mean if step.mean else 0.0
-    if not len(values) or share < SYNC.limits.warning:
+    if not len(values) or share < sync_bound.limits.warning:
         return None
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
     number = len(values) // max(trace.steps, 1)
@@ -315,17 +318,3 @@ def _calls(counted: SyncCalls | None, facts: Facts) -> Iterator[Figure]:
     for call in (call for call in counted.calls[:_SHOWN_CALLS] if call.time >= 0):
         time, place = call.time // counted.steps, facts.at(call, call.call)
         yield Figure(f"{call.call}, a step", time, "ns", place=place)
-
-
-SYNC = Rule(
-    id="sync-bound",
-    when="the host waits for the GPU, then the GPU for the host",
-    explanation=(
-        "A call such as .item(), print(loss), nonzero or a condition on a tensor waits until the "
-        "GPU has finished all queued work. Then the GPU waits for the next launch."
-    ),
-    lost=_synchronising,
-    limits=Limits(),
-    claims=Claim(idle=GapCause.SYNCHRONISATION),
-    answer="keep values on the GPU, and read them every N steps or at the end of the step",
-)

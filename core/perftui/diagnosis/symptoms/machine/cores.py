@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.cpu.machine import (
     BUSY_SHARE,
     THREAD_VARIABLES,
@@ -142,7 +142,17 @@ def _place(facts: Facts, *names: str) -> Place | None:
     return line_place(facts, matching_line(facts, "|".join(map(re.escape, names))))
 
 
-def _threads(facts: Facts) -> Lost | None:
+@rule(
+    when="CPU operators leave cores idle, or use more threads than there are cores",
+    is_caution=True,
+    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
+    fixes=("threads",),
+    answer="set torch.set_num_threads or OMP_NUM_THREADS to the cores divided by the processes",
+)
+def cpu_threads(facts: Facts) -> Lost | None:
+    """torch splits long operators across threads, and only those are counted. With too few threads,
+    cores idle; with too many, threads wait for each other. Threads limited by a variable at the
+    start are taken as a choice: they claim no time."""
     judged, cores = _on_cpu(facts), cpu_share(facts)
     more = min(cores.idle, cores.allowed - cores.asked - cores.for_workers) / cores.ranks
     if not cores.is_crowded and (
@@ -182,7 +192,16 @@ def _why(facts: Facts) -> str:
     return ""
 
 
-def _affinity(facts: Facts) -> Lost | None:
+@rule(
+    when="the training is restricted to fewer cores than it can use, while others idle",
+    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
+    fixes=("affinity-off",),
+    answer="change the line or launch command that sets the mask or the quota",
+)
+def cpu_affinity(facts: Facts) -> Lost | None:
+    """An affinity mask (taskset, srun, docker --cpuset-cpus) or a container's quota keeps the
+    training on few cores, which it fills. The cost is the time saved in waits for workers and in
+    operators long enough to be split."""
     judged, cores = _on_cpu(facts), cpu_share(facts)
     if cores.is_crowded or not cores.is_bound:
         return None
@@ -200,7 +219,15 @@ def _affinity(facts: Facts) -> Lost | None:
     return replace(loss, parts=(*loss.parts, "input_wait")) if cores.has_workers else loss
 
 
-def _onednn(facts: Facts) -> Lost | None:
+@rule(
+    when="oneDNN is disabled while convolutions or recurrent layers run on the CPU",
+    limits=Limits(),
+    fixes=("onednn-on",),
+    answer="remove the line that disables torch.backends.mkldnn",
+)
+def onednn_off(facts: Facts) -> Lost | None:
+    """Convolutions and recurrent layers on the CPU then take 1.5 to 5 times as long. The cost is
+    half of their time. A trace alone shows it only if that code takes a quarter of the step."""
     return _onednn_noted(facts) if facts.run else _onednn_unused(facts)
 
 
@@ -241,49 +268,6 @@ def _onednn_noted(facts: Facts) -> Lost | None:
     )
 
 
-AFFINITY = Rule(
-    id="cpu-affinity",
-    when="the training is restricted to fewer cores than it can use, while others idle",
-    explanation=(
-        "An affinity mask (taskset, srun, docker --cpuset-cpus) or a container's quota keeps the "
-        "training on few cores, which it fills. The cost is the time saved in waits for workers "
-        "and in operators long enough to be split."
-    ),
-    lost=_affinity,
-    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
-    fixes=("affinity-off",),
-    answer="change the line or launch command that sets the mask or the quota",
-)
-
-THREADS = Rule(
-    id="cpu-threads",
-    when="CPU operators leave cores idle, or use more threads than there are cores",
-    explanation=(
-        "torch splits long operators across threads, and only those are counted. With too few "
-        "threads, cores idle; with too many, threads wait for each other. Threads limited by a "
-        "variable at the start are taken as a choice: they claim no time."
-    ),
-    lost=_threads,
-    is_caution=True,
-    limits=Limits("An estimate by Amdahl's law, at 80 % efficiency.", 0.10, 0.30),
-    fixes=("threads",),
-    answer="set torch.set_num_threads or OMP_NUM_THREADS to the cores divided by the processes",
-)
-
-ONEDNN = Rule(
-    id="onednn-off",
-    when="oneDNN is disabled while convolutions or recurrent layers run on the CPU",
-    explanation=(
-        "Convolutions and recurrent layers on the CPU then take 1.5 to 5 times as long. The cost "
-        "is half of their time. A trace alone shows it only if that code takes a quarter of the "
-        "step."
-    ),
-    lost=_onednn,
-    limits=Limits(),
-    fixes=("onednn-on",),
-    answer="remove the line that disables torch.backends.mkldnn",
-)
-
 _NAME_CELLS = 28
 
 
@@ -315,9 +299,23 @@ WORTH_NAMING = 0.05
 """Cores taken by a program from which it is named."""
 
 
-def _busy(facts: Facts) -> Lost | None:
-    """The time in which a runnable thread of the training waited for a core because of other
-    programs, not because of more threads of its own than cores."""
+@rule(
+    when="other programs take cores from the training",
+    is_caution=True,
+    limits=Limits(
+        "It is not the training's fault.",
+        0.30,
+        1.0,
+        info=0.10,
+    ),
+    answer="stop the other programs, or train elsewhere or later",
+)
+def busy_host_rule(facts: Facts) -> Lost | None:
+    """Programs outside the run keep at least a fifth of the cores busy while threads of the
+    training wait for one. All findings were measured on that busy machine; this one claims no
+    time."""
+    # The time in which a runnable thread of the training waited for a core because of other
+    # programs, not because of more threads of its own than cores.
     if facts.run is None:
         raise NotApplicableError
     use = machine_use(facts)
@@ -376,30 +374,18 @@ def _waiting_for_cores(
     )
 
 
-BUSY_HOST = Rule(
-    id="busy-host",
-    when="other programs take cores from the training",
-    explanation=(
-        "Programs outside the run keep at least a fifth of the cores busy while threads of the "
-        "training wait for one. All findings were measured on that busy machine; this one claims "
-        "no time."
-    ),
-    lost=_busy,
-    is_caution=True,
-    limits=Limits(
-        "It is not the training's fault.",
-        0.30,
-        1.0,
-        info=0.10,
-    ),
-    answer="stop the other programs, or train elsewhere or later",
-)
-
 _STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
 """Calls of scripts that start processes."""
 
 
-def _own_process(facts: Facts) -> Lost | None:
+@rule(
+    when="another process that the script started takes cores from the training",
+    limits=Limits("As for loader workers.", 0.10, 0.30),
+    answer="let the process block in queue.get() instead of polling, or move the process elsewhere",
+)
+def own_process(facts: Facts) -> Lost | None:
+    """A process that the script started keeps at least a fifth of the cores busy while threads of
+    the training wait for one. The cost is the longest wait of a thread."""
     if facts.run is None:
         raise NotApplicableError
     use, waited = machine_use(facts), wait_for_own_processes(facts)
@@ -416,16 +402,3 @@ def _own_process(facts: Facts) -> Lost | None:
         Figure("those processes, cores", round(rest, 1), threshold=limit),
     )
     return replace(lost, place=line_place(facts, line))
-
-
-OWN_PROCESS = Rule(
-    id="own-process",
-    when="another process that the script started takes cores from the training",
-    explanation=(
-        "A process that the script started keeps at least a fifth of the cores busy while threads "
-        "of the training wait for one. The cost is the longest wait of a thread."
-    ),
-    lost=_own_process,
-    limits=Limits("As for loader workers.", 0.10, 0.30),
-    answer="let the process block in queue.get() instead of polling, or move the process elsewhere",
-)

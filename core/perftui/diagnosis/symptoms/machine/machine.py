@@ -7,7 +7,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.facts.cpu.machine import GpuCard, cards, has_gpu, machine_use, ranks_here
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.cards import gpu_processes
@@ -29,7 +29,15 @@ LEAST_NAMED = 0.25
 """Share of the start from which a line is named."""
 
 
-def _wrong_build(facts: Facts) -> Lost | None:
+@rule(
+    when="the model computes on the CPU though the machine has a GPU, or torch is not built for it",
+    limits=Limits("A GPU is at least ten times as fast.", 0.10, 0.30),
+    answer="install a torch built for this GPU, and move the model and the batches to the GPU",
+)
+def wrong_build(facts: Facts) -> Lost | None:
+    """torch is built without CUDA, the GPU is hidden, the model was never moved, or torch has no
+    code for this GPU and compiles each kernel at first use. The cost is nine tenths of the time
+    computed on the CPU."""
     setup, manifest = settings(facts), facts.manifest
     if manifest is None:
         raise NotApplicableError
@@ -87,7 +95,13 @@ def _version(architecture: str) -> tuple[int, int]:
     return int(digits[:-1] or 0), int(digits[-1:] or 0)
 
 
-def _gpus_unused(facts: Facts) -> Lost | None:
+@rule(
+    when="the training sees GPUs that nothing runs on",
+    limits=Limits.of_hint(0.01, "Only you know whether they should be used.", of="of the GPUs"),
+    answer="start one process per GPU with torchrun, or request fewer GPUs",
+)
+def gpus_unused(facts: Facts) -> Lost | None:
+    """The training holds more GPUs than it uses."""
     setup = settings(facts)
     visible = setup.devices.visible if setup.devices else 0
     if not visible or facts.run is None:
@@ -114,7 +128,15 @@ def _devices_of(setup: Settings) -> int:
     return max([1, len(holding), *several])
 
 
-def _slow_start(facts: Facts) -> Lost | None:
+@rule(
+    when="the first step starts late",
+    is_caution=True,
+    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
+    answer="keep the results of the start-up work in a file",
+)
+def slow_start(facts: Facts) -> Lost | None:
+    """Imports, file listings, loading data or compiling took much of the run so far, and at least
+    half a minute. That matters in many short runs."""
     steps, manifest = facts.steps, facts.manifest
     if manifest is None:
         raise NotApplicableError
@@ -139,7 +161,13 @@ def _slow_start(facts: Facts) -> Lost | None:
     )
 
 
-def _swapping(facts: Facts) -> Lost | None:
+@rule(
+    when="the machine is short of memory and reads from swap",
+    limits=Limits(),
+    answer="use fewer workers, a lower prefetch_factor or smaller caches",
+)
+def swapping(facts: Facts) -> Lost | None:
+    """The cost is the time that some task waited for memory."""
     use = machine_use(facts)
     if use.swapped_in is None:
         raise NotApplicableError
@@ -162,50 +190,6 @@ def _swapping(facts: Facts) -> Lost | None:
     )
 
 
-WRONG_BUILD = Rule(
-    id="wrong-build",
-    when="the model computes on the CPU though the machine has a GPU, or torch is not built for it",
-    explanation=(
-        "torch is built without CUDA, the GPU is hidden, the model was never moved, or torch has "
-        "no code for this GPU and compiles each kernel at first use. The cost is nine tenths of "
-        "the time computed on the CPU."
-    ),
-    lost=_wrong_build,
-    limits=Limits("A GPU is at least ten times as fast.", 0.10, 0.30),
-    answer="install a torch built for this GPU, and move the model and the batches to the GPU",
-)
-
-SWAPPING = Rule(
-    id="swapping",
-    when="the machine is short of memory and reads from swap",
-    explanation="The cost is the time that some task waited for memory.",
-    lost=_swapping,
-    limits=Limits(),
-    answer="use fewer workers, a lower prefetch_factor or smaller caches",
-)
-
-GPUS_UNUSED = Rule(
-    id="gpus-unused",
-    when="the training sees GPUs that nothing runs on",
-    explanation="The training holds more GPUs than it uses.",
-    lost=_gpus_unused,
-    limits=Limits.of_hint(0.01, "Only you know whether they should be used.", of="of the GPUs"),
-    answer="start one process per GPU with torchrun, or request fewer GPUs",
-)
-
-SLOW_START = Rule(
-    id="slow-start",
-    when="the first step starts late",
-    explanation=(
-        "Imports, file listings, loading data or compiling took much of the run so far, and at "
-        "least half a minute. That matters in many short runs."
-    ),
-    lost=_slow_start,
-    is_caution=True,
-    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
-    answer="keep the results of the start-up work in a file",
-)
-
 HELD_DOWN = 0.10
 """Share of samples with a limit in force from which it is the usual state."""
 
@@ -223,9 +207,16 @@ def _cards(facts: Facts) -> tuple[GpuCard, ...]:
     return cards(facts) if has_gpu(facts) else ()
 
 
-def _throttled(facts: Facts) -> Lost | None:
-    """A card limited by heat or power. The power limit is normal for a busy card and only a hint;
-    heat is a fault."""
+@rule(
+    when="heat or the power limit throttles the GPU's clock",
+    limits=Limits("A clock a tenth lower shows in step times.", info=0.0),
+    answer="improve the cooling, or raise a lowered power limit",
+)
+def thermal_or_power_cap(facts: Facts) -> Lost | None:
+    """Reaching the power limit is normal for a busy card; nvidia-smi -q -d POWER shows whether the
+    limit was lowered."""
+    # A card limited by heat or power. The power limit is normal for a busy card and only a hint;
+    # heat is a fault.
     sensed = [
         (thermal, card.held_down(POWER) or 0.0, card.clock, card)
         for card in _cards(facts)
@@ -257,9 +248,57 @@ def _throttled(facts: Facts) -> Lost | None:
     )
 
 
-def _shared(facts: Facts) -> Lost | None:
-    """Other processes only cost time if they compute: the card is then busier than the training's
-    own trace shows."""
+@rule(
+    when="the PCIe link is slower than the card supports",
+    limits=Limits(info=0.0),
+    answer="try another slot or riser, and check the settings of the firmware",
+)
+def pcie_degraded(facts: Facts) -> Lost | None:
+    """The link has fewer lanes, or is of an older generation. Only exposed copies take longer."""
+    for card in _cards(facts):
+        # The highest seen: an idle link may slow down.
+        generation, width = card.most("pcie_generation"), card.most("pcie_width")
+        best, widest = card.most("pcie_generation_max"), card.most("pcie_width_max")
+        if generation is None or width is None or not best or not widest:
+            continue
+        # Each generation doubles the rate of a lane.
+        speed = 2 ** (generation - best) * width / widest
+        if speed >= 1:
+            continue
+        judged = judged_step.or_none(facts)
+        copying = judged.part(EXPOSED_COPIES) if judged else 0
+        return Lost(
+            round(copying * (1 - speed)),
+            judged.of if judged and copying else None,
+            f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card supports: "
+            f"generation {generation:.0f} of {best:.0f}, {width:.0f} of {widest:.0f} lanes.",
+            (Figure.share("of the link's speed", speed),),
+            parts=(EXPOSED_COPIES,),
+            shows_step=False,
+        )
+    return None
+
+
+SHARED_MEMORY = 0.10
+SHARED_USE = 0.20
+
+
+@rule(
+    when="other processes use the GPU",
+    limits=Limits(
+        "Memory alone costs no time.",
+        SHARED_USE,
+        0.5,
+        of="of the GPU's time",
+        info=0.0,
+    ),
+    answer="stop the other processes, or use another card",
+)
+def shared_gpu(facts: Facts) -> Lost | None:
+    """The other process may take turns computing with this training. Often it is an earlier run
+    that never exited; nvidia-smi lists it."""
+    # Other processes only cost time if they compute: the card is then busier than the training's
+    # own trace shows.
     judged = judged_step.or_none(facts)
     for card in _cards(facts):
         others, total, use = card.memory_others, card.most("memory_total"), card.mean("utilization")
@@ -292,73 +331,3 @@ def _shared(facts: Facts) -> Lost | None:
             worst=Severity.WARNING,
         )
     return None
-
-
-def _slow_link(facts: Facts) -> Lost | None:
-    for card in _cards(facts):
-        # The highest seen: an idle link may slow down.
-        generation, width = card.most("pcie_generation"), card.most("pcie_width")
-        best, widest = card.most("pcie_generation_max"), card.most("pcie_width_max")
-        if generation is None or width is None or not best or not widest:
-            continue
-        # Each generation doubles the rate of a lane.
-        speed = 2 ** (generation - best) * width / widest
-        if speed >= 1:
-            continue
-        judged = judged_step.or_none(facts)
-        copying = judged.part(EXPOSED_COPIES) if judged else 0
-        return Lost(
-            round(copying * (1 - speed)),
-            judged.of if judged and copying else None,
-            f"The PCIe link of {card.name} runs at {fmt.percent(speed)} of what the card supports: "
-            f"generation {generation:.0f} of {best:.0f}, {width:.0f} of {widest:.0f} lanes.",
-            (Figure.share("of the link's speed", speed),),
-            parts=(EXPOSED_COPIES,),
-            shows_step=False,
-        )
-    return None
-
-
-SHARED_MEMORY = 0.10
-SHARED_USE = 0.20
-
-HELD = Rule(
-    id="thermal-or-power-cap",
-    when="heat or the power limit throttles the GPU's clock",
-    explanation=(
-        "Reaching the power limit is normal for a busy card; nvidia-smi -q -d POWER shows whether "
-        "the limit was lowered."
-    ),
-    lost=_throttled,
-    limits=Limits("A clock a tenth lower shows in step times.", info=0.0),
-    answer="improve the cooling, or raise a lowered power limit",
-)
-
-SHARED = Rule(
-    id="shared-gpu",
-    when="other processes use the GPU",
-    explanation=(
-        "The other process may take turns computing with this training. Often it is an earlier run "
-        "that never exited; nvidia-smi lists it."
-    ),
-    lost=_shared,
-    limits=Limits(
-        "Memory alone costs no time.",
-        SHARED_USE,
-        0.5,
-        of="of the GPU's time",
-        info=0.0,
-    ),
-    answer="stop the other processes, or use another card",
-)
-
-LINK = Rule(
-    id="pcie-degraded",
-    when="the PCIe link is slower than the card supports",
-    explanation=(
-        "The link has fewer lanes, or is of an older generation. Only exposed copies take longer."
-    ),
-    lost=_slow_link,
-    limits=Limits(info=0.0),
-    answer="try another slot or riser, and check the settings of the firmware",
-)

@@ -11,9 +11,9 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
-from perftui.diagnosis.symptoms.step.growth import MEMORY_GROWTH
+from perftui.diagnosis.symptoms.step.growth import memory_growth
 from perftui.facts.cpu.machine import DeviceMemory, has_gpu, machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
 from perftui.facts.gpu.cards import trace_card
@@ -143,8 +143,19 @@ def recorded_memory(analysis: TraceAnalysis) -> tuple[DeviceMemory, ...]:
     )
 
 
-def _pressure(facts: Facts) -> Lost | None:
-    """GPU memory that is nearly full: it costs no time, but may end the run."""
+@rule(
+    when="the GPU's memory is nearly used up",
+    limits=Limits(
+        "The TensorBoard plugin and TraceML warn at 90 %.",
+        0.90,
+        0.97,
+        of="of its memory",
+    ),
+    answer="use activation checkpointing, lower precision or smaller micro-batches",
+)
+def memory_pressure(facts: Facts) -> Lost | None:
+    """A longer sample would end the run. Until allocations are retried, that costs no time."""
+    # GPU memory that is nearly full: it costs no time, but may end the run.
     if has_gpu(facts) is False:
         return None
     host, reserved = machine_use(facts), peak_reserved(facts)
@@ -160,7 +171,7 @@ def _pressure(facts: Facts) -> Lost | None:
     fullest = max(known, key=lambda memory: memory.share)
     place = Place(rank=facts.rank_number)
     figures = [
-        Figure.share("peak memory in use", fullest.share, PRESSURE.limits.warning, place),
+        Figure.share("peak memory in use", fullest.share, memory_pressure.limits.warning, place),
         Figure("peak", fullest.peak, "B", place=place),
         Figure("total", fullest.total, "B", place=place),
     ]
@@ -188,8 +199,16 @@ def _worst(facts: Facts, retries: int, failures: int) -> Severity:
     return Severity.WARNING if retries else Severity.INFO
 
 
-def _fragmented(facts: Facts) -> Lost | None:
-    """Difference between PyTorch's reserved memory and the tensors' peak; freed caches aside."""
+@rule(
+    when="much more GPU memory is reserved than tensors ever took",
+    limits=Limits("As in TraceML.", 0.30, 0.90, of="of its memory"),
+    fixes=("expandable-segments",),
+    answer="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad tensors to a few sizes",
+)
+def fragmentation(facts: Facts) -> Lost | None:
+    """Tensors of ever-changing sizes leave gaps in the memory that PyTorch reserves, and the next
+    tensor does not fit into them."""
+    # Difference between PyTorch's reserved memory and the tensors' peak; freed caches aside.
     if has_gpu(facts) is False:
         return None
     used, machine = gpu_memory(facts), machine_use(facts)
@@ -207,7 +226,7 @@ def _fragmented(facts: Facts) -> Lost | None:
         (
             Figure("reserved by PyTorch", used.peak_reserved, "B"),
             Figure("peak in tensors", used.peak_allocated, "B"),
-            Figure.share("reserved, of the card", share, FRAGMENTATION.limits.warning),
+            Figure.share("reserved, of the card", share, fragmentation.limits.warning),
         ),
         share=share,
         worst=_worst(facts, used.retries or 0, used.failures or 0),
@@ -245,7 +264,18 @@ def _growing(facts: Facts) -> Lost | None:
     )
 
 
-def _headroom(facts: Facts) -> Lost | None:
+@rule(
+    when="half of the GPU's memory is free and the GPU is often idle",
+    limits=Limits(
+        "SageMaker reports a card that is busy less than 70 %.",
+        HALF_IN_USE,
+        1.0,
+        of="of its memory free",
+    ),
+    answer="use larger batches, and adjust the learning rate",
+)
+def memory_headroom(facts: Facts) -> Lost | None:
+    """A larger batch gives the GPU more work per launch."""
     if has_gpu(facts) is False:
         return None
     machine, reserved = machine_use(facts), peak_reserved(facts)
@@ -271,55 +301,12 @@ def _headroom(facts: Facts) -> Lost | None:
     )
 
 
-PRESSURE = Rule(
-    id="memory-pressure",
-    when="the GPU's memory is nearly used up",
-    explanation=(
-        "A longer sample would end the run. Until allocations are retried, that costs no time."
-    ),
-    lost=_pressure,
-    limits=Limits(
-        "The TensorBoard plugin and TraceML warn at 90 %.",
-        0.90,
-        0.97,
-        of="of its memory",
-    ),
-    answer="use activation checkpointing, lower precision or smaller micro-batches",
-)
-
-FRAGMENTATION = Rule(
-    id="fragmentation",
-    when="much more GPU memory is reserved than tensors ever took",
-    explanation=(
-        "Tensors of ever-changing sizes leave gaps in the memory that PyTorch reserves, and the "
-        "next tensor does not fit into them."
-    ),
-    lost=_fragmented,
-    limits=Limits("As in TraceML.", 0.30, 0.90, of="of its memory"),
-    fixes=("expandable-segments",),
-    answer="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad tensors to a few sizes",
-)
-
 GROWTH = replace(
-    MEMORY_GROWTH,
+    memory_growth,
     lost=_growing,
     limits=Limits("TraceML warns at 1.5 % in 100 steps.", 0.015, 1.0, of="of it in 100 steps"),
 )
 """Growth of the GPU's memory, if that of the processes does not grow."""
-
-HEADROOM = Rule(
-    id="memory-headroom",
-    when="half of the GPU's memory is free and the GPU is often idle",
-    explanation="A larger batch gives the GPU more work per launch.",
-    lost=_headroom,
-    limits=Limits(
-        "SageMaker reports a card that is busy less than 70 %.",
-        HALF_IN_USE,
-        1.0,
-        of="of its memory free",
-    ),
-    answer="use larger batches, and adjust the learning rate",
-)
 
 HALF = 0.5
 """Share of memory in use above which a larger batch may not fit."""
@@ -328,8 +315,20 @@ WORTH = 0.10
 """Gain, as a share of the step, for a warning: other waits of the GPU stay as they are."""
 
 
-def _small(facts: Facts) -> Lost | None:
-    """The gain is what the empty part of the card would have computed meanwhile."""
+@rule(
+    when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
+    limits=Limits(
+        "A ResNet-50 on an H100 has 43 % with 4 images, below 12 % with 128.",
+        MUCH,
+        1.0,
+        of="of GPU compute",
+    ),
+    answer="use larger batches or fewer micro-batches, and adjust the learning rate",
+)
+def small_batch(facts: Facts) -> Lost | None:
+    """A multiprocessor without a block does nothing, so a larger batch takes no longer while some
+    are empty. The cost is what these could have computed, where the step waits for the GPU."""
+    # The gain is what the empty part of the card would have computed meanwhile.
     work = kernel_work(facts)
     memory, analysis = machine_use(facts).memory, work.kernels.analysis
     used = max((gpu.share for gpu in memory), default=0.0)
@@ -360,22 +359,3 @@ def _small(facts: Facts) -> Lost | None:
         share=share,
         worst=Severity.WARNING if cost >= WORTH * work.of.mean else Severity.INFO,
     )
-
-
-SMALL_BATCH = Rule(
-    id="small-batch",
-    when="kernels have too few blocks to fill the GPU, and its memory is mostly free",
-    explanation=(
-        "A multiprocessor without a block does nothing, so a larger batch takes no longer while "
-        "some are empty. The cost is what these could have computed, where the step waits for the "
-        "GPU."
-    ),
-    lost=_small,
-    limits=Limits(
-        "A ResNet-50 on an H100 has 43 % with 4 images, below 12 % with 128.",
-        MUCH,
-        1.0,
-        of="of GPU compute",
-    ),
-    answer="use larger batches or fewer micro-batches, and adjust the learning rate",
-)

@@ -16,7 +16,7 @@ from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import FORWARD, OPERATORS
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import kernel_work, operator_work
 from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
@@ -176,7 +176,15 @@ def _object_of(node: ast.AST) -> tuple[ast.AST, ...]:
     return (node.func.value,) if is_method else ()  # type: ignore[attr-defined] # of a call
 
 
-def _unfused(facts: Facts) -> Lost | None:
+@rule(
+    when="attention runs softmax between two matrix products as separate kernels",
+    limits=Limits(),
+    fixes=("attention-fused",),
+    answer="call torch.nn.functional.scaled_dot_product_attention",
+)
+def unfused_attention(facts: Facts) -> Lost | None:
+    """Attention written by hand writes the scores of all pairs of positions to memory, and reads
+    them back for each operator. The cost is the time between the two matrix products."""
     judged = operator_work(facts, whole=True)
     analysis = judged.operators.steps.analysis
     # ATTENTION_MASK reports what torch itself writes out.
@@ -236,19 +244,6 @@ def _square(arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 MATH = "aten::_scaled_dot_product_attention_math"
 
-UNFUSED = Rule(
-    id="unfused-attention",
-    when="attention runs softmax between two matrix products as separate kernels",
-    explanation=(
-        "Attention written by hand writes the scores of all pairs of positions to memory, and "
-        "reads them back for each operator. The cost is the time between the two matrix products."
-    ),
-    lost=_unfused,
-    limits=Limits(),
-    fixes=("attention-fused",),
-    answer="call torch.nn.functional.scaled_dot_product_attention",
-)
-
 
 def _slow_path(facts: Facts) -> Lost | None:
     judged = operator_work(facts, whole=True)
@@ -267,7 +262,18 @@ def _slow_path(facts: Facts) -> Lost | None:
     return lost if judged.on_device else lost and replace(lost, worst=Severity.INFO)
 
 
-def _mask(facts: Facts) -> Lost | None:
+@rule(
+    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow path",
+    limits=Limits(),
+    answer=(
+        "pass is_causal=True instead of a mask, use 16 bits, and enable the backends of "
+        "torch.nn.attention"
+    ),
+)
+def attention_mask(facts: Facts) -> Lost | None:
+    """FlashAttention takes causal masks only; other kernels read attn_mask and compute pairs that a
+    causal mask skips. Without a fused kernel for the data type, head size or device, torch computes
+    softmax between two matrix products."""
     if facts.analysis is not None and MATH in facts.analysis.trace.names:
         return _slow_path(facts)
     work = kernel_work(facts)
@@ -289,20 +295,3 @@ def _mask(facts: Facts) -> Lost | None:
         Figure("kernels a step", attention.count, "count"),
         unproven="whether the mask is causal",
     )
-
-
-ATTENTION_MASK = Rule(
-    id="attention-mask",
-    when="scaled_dot_product_attention reads a mask from memory, or falls back to its slow path",
-    explanation=(
-        "FlashAttention takes causal masks only; other kernels read attn_mask and compute pairs "
-        "that a causal mask skips. Without a fused kernel for the data type, head size or device, "
-        "torch computes softmax between two matrix products."
-    ),
-    lost=_mask,
-    limits=Limits(),
-    answer=(
-        "pass is_causal=True instead of a mask, use 16 bits, and enable the backends of "
-        "torch.nn.attention"
-    ),
-)

@@ -11,7 +11,7 @@ from perftui.analysis import kinds
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work, listed
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.gpu.kernels import StepKernels, is_named
@@ -76,12 +76,22 @@ _NORM_GAIN = 2
 """Speedup of channels last: in a ResNet-50 on an H100, in bfloat16, 23.0 ms became 10.7 ms."""
 
 
-def _layout(facts: Facts) -> Lost | None:
+@rule(
+    when="kernels convert the tensors of convolutions from channels first to channels last",
+    limits=Limits("Conversions are pure loss.", 0.02, 0.20),
+    fixes=("channels-last",),
+    answer="convert the model and its input with .to(memory_format=torch.channels_last)",
+)
+def layout_conversion(facts: Facts) -> Lost | None:
+    """Tensor cores need channels last, so cuDNN converts around each convolution. The cost is the
+    time of the conversions plus half of that of batch normalisation with channels first."""
     work = kernel_work(facts)
     moves = work.kernels.of(Category.LAYOUT)
     if not moves.time:
         return None
-    norms = work.kernels.kept(LAYOUT.id, lambda kernels: kernels.named(_CHANNELS_FIRST_NORM.search))
+    norms = work.kernels.kept(
+        layout_conversion.id, lambda kernels: kernels.named(_CHANNELS_FIRST_NORM.search)
+    )
     also = f", and {fmt.duration(norms.time)} in normalisation, which is slower with channels first"
     return Lost(
         work.won(moves.time + norms.time * (1 - 1 / _NORM_GAIN)),
@@ -99,21 +109,18 @@ def _layout(facts: Facts) -> Lost | None:
     )
 
 
-LAYOUT = Rule(
-    id="layout-conversion",
-    when="kernels convert the tensors of convolutions from channels first to channels last",
-    explanation=(
-        "Tensor cores need channels last, so cuDNN converts around each convolution. The cost is "
-        "the time of the conversions plus half of that of batch normalisation with channels first."
+@rule(
+    when="cuDNN keeps benchmarking kernels after the warm-up",
+    limits=Limits(),
+    fixes=("cudnn-search-off",),
+    answer=(
+        "keep sizes fixed (crop, pad, drop_last=True), or set torch.backends.cudnn.benchmark = "
+        "False"
     ),
-    lost=_layout,
-    limits=Limits("Conversions are pure loss.", 0.02, 0.20),
-    fixes=("channels-last",),
-    answer="convert the model and its input with .to(memory_format=torch.channels_last)",
 )
-
-
-def _benchmark(facts: Facts) -> Lost | None:
+def cudnn_benchmark(facts: Facts) -> Lost | None:
+    """With torch.backends.cudnn.benchmark = True, cuDNN tries all its kernels for every new size of
+    a convolution, which pays only if sizes stay the same."""
     work = kernel_work(facts)
     if not work.of.count:
         raise UnknownError("the trace marks no steps, so its warm-up is not known")
@@ -136,25 +143,16 @@ def _benchmark(facts: Facts) -> Lost | None:
     )
 
 
-CUDNN_BENCHMARK = Rule(
-    id="cudnn-benchmark",
-    when="cuDNN keeps benchmarking kernels after the warm-up",
-    explanation=(
-        "With torch.backends.cudnn.benchmark = True, cuDNN tries all its kernels for every new "
-        "size of a convolution, which pays only if sizes stay the same."
-    ),
-    lost=_benchmark,
-    limits=Limits(),
-    fixes=("cudnn-search-off",),
-    answer=(
-        "keep sizes fixed (crop, pad, drop_last=True), or set torch.backends.cudnn.benchmark = "
-        "False"
-    ),
+@rule(
+    when="convolutions of fixed sizes take much of the time, and cudnn.benchmark is off",
+    limits=Limits.of_hint(0.30, "The gain is at most a third of that.", of="of GPU compute"),
+    fixes=("cudnn-benchmark",),
+    answer="set torch.backends.cudnn.benchmark = True, if sizes stay the same",
 )
-
-
-def _untried(facts: Facts) -> Lost | None:
-    """The gain is unknown before the kernels are tried, so the cost is 0."""
+def cudnn_benchmark_off(facts: Facts) -> Lost | None:
+    """With cudnn.benchmark, cuDNN tries all kernels once for each size. Results may differ in the
+    last digits from run to run."""
+    # The gain is unknown before the kernels are tried, so the cost is 0.
     cudnn = settings(facts).cudnn
     if cudnn.benchmark is not False:
         raise NotApplicableError
@@ -170,7 +168,7 @@ def _untried(facts: Facts) -> Lost | None:
         f"Convolutions take {fmt.percent(share)} of the GPU's time with the same kernels in each "
         "step, and torch.backends.cudnn.benchmark is off.",
         (
-            Figure.share("of GPU compute in convolutions", share, UNTRIED.limits.info),
+            Figure.share("of GPU compute in convolutions", share, cudnn_benchmark_off.limits.info),
             *listed(kernels),
             work.steps,
         ),
@@ -180,21 +178,16 @@ def _untried(facts: Facts) -> Lost | None:
     )
 
 
-UNTRIED = Rule(
-    id="cudnn-benchmark-off",
-    when="convolutions of fixed sizes take much of the time, and cudnn.benchmark is off",
-    explanation=(
-        "With cudnn.benchmark, cuDNN tries all kernels once for each size. Results may differ in "
-        "the last digits from run to run."
+@rule(
+    when="convolutions add a bias right before batch normalisation",
+    limits=Limits(
+        "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one.", 0.02, 0.20
     ),
-    lost=_untried,
-    limits=Limits.of_hint(0.30, "The gain is at most a third of that.", of="of GPU compute"),
-    fixes=("cudnn-benchmark",),
-    answer="set torch.backends.cudnn.benchmark = True, if sizes stay the same",
+    answer="create these convolutions with bias=False",
 )
-
-
-def _bias(facts: Facts) -> Lost | None:
+def conv_bias_before_bn(facts: Facts) -> Lost | None:
+    """Batch normalisation subtracts the mean, and the bias with it. The cost counts the forward
+    pass only."""
     work = kernel_work(facts)
     adding = work.kernels.kept(bias_before_norm, bias_before_norm)
     if not adding.time:
@@ -207,18 +200,3 @@ def _bias(facts: Facts) -> Lost | None:
         Figure("kernels a step", adding.count, "count"),
         lines=forward_lines,
     )
-
-
-CONV_BIAS = Rule(
-    id="conv-bias-before-bn",
-    when="convolutions add a bias right before batch normalisation",
-    explanation=(
-        "Batch normalisation subtracts the mean, and the bias with it. The cost counts the forward "
-        "pass only."
-    ),
-    lost=_bias,
-    limits=Limits(
-        "PyTorch's Conv2dBiasFollowedByBatchNorm2dPattern reports every one.", 0.02, 0.20
-    ),
-    answer="create these convolutions with bias=False",
-)

@@ -13,7 +13,7 @@ from perftui.analysis.intervals import sums
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import PHASES, Operators, Work, all_operators, operators, work_of
@@ -103,7 +103,15 @@ def _is_of(kind: str, name: str) -> bool:
     return key == other or (is_node and (key.startswith(other) or other.startswith(key)))
 
 
-def _one_operator(facts: Facts) -> Lost | None:
+@rule(
+    when="one operator, no matrix product or convolution, takes much of the step",
+    limits=Limits("Without another formula from 25 %.", 0.25, 0.50),
+    answer="use a cheaper operator or formula (topk for sort), or call the operator less often",
+)
+def slow_operator(facts: Facts) -> Lost | None:
+    """The cost is half of the operator's time or, with the sizes of tensors, what another formula
+    saves: for long filters, sums over pairs of vectors, matrices of zeros, or one matrix decomposed
+    for each sample."""
     work, kind = operator_work(facts, whole=True), costliest(facts)
     if kind is None or (work.on_device and not work.operators.steps.steps):
         return None
@@ -126,19 +134,6 @@ def _one_operator(facts: Facts) -> Lost | None:
     return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2))
 
 
-ONE_OPERATOR = Rule(
-    id="slow-operator",
-    when="one operator, no matrix product or convolution, takes much of the step",
-    explanation=(
-        "The cost is half of the operator's time or, with the sizes of tensors, what another "
-        "formula saves: for long filters, sums over pairs of vectors, matrices of zeros, or one "
-        "matrix decomposed for each sample."
-    ),
-    lost=_one_operator,
-    limits=Limits("Without another formula from 25 %.", 0.25, 0.50),
-    answer="use a cheaper operator or formula (topk for sort), or call the operator less often",
-)
-
 _CALLED_AS = {
     "aten::sort": "sort",
     "aten::argsort": "argsort",
@@ -155,7 +150,18 @@ _SORTING = re.compile(r"sort|topk", re.IGNORECASE)
 embeddings are sorted by row as well."""
 
 
-def _sorting(facts: Facts) -> Lost | None:
+@rule(
+    when="operators that sort take much of the GPU's time",
+    limits=Limits("The model may need part of it.", 0.10, 0.30),
+    claims=Claim(kernels=_SORTING.search),
+    answer=(
+        "sort every N steps if only metrics or logs need it, or use topk in place of a full sort"
+    ),
+)
+def sorting(facts: Facts) -> Lost | None:
+    """sort, argsort, topk and unique pass through a tensor several times. The cost is the time of
+    all their kernels, the most that can be gained. Sorts in the backward pass of an embedding are
+    not counted."""
     # On the CPU it is a slow operator like others.
     device_steps(facts)
     work = operator_work(facts, whole=True)
@@ -177,22 +183,6 @@ def _sorting(facts: Facts) -> Lost | None:
         unproven="whether each step needs what is sorted",
     )
 
-
-SORTING = Rule(
-    id="sorting",
-    when="operators that sort take much of the GPU's time",
-    explanation=(
-        "sort, argsort, topk and unique pass through a tensor several times. The cost is the time "
-        "of all their kernels, the most that can be gained. Sorts in the backward pass of an "
-        "embedding are not counted."
-    ),
-    lost=_sorting,
-    limits=Limits("The model may need part of it.", 0.10, 0.30),
-    claims=Claim(kernels=_SORTING.search),
-    answer=(
-        "sort every N steps if only metrics or logs need it, or use topk in place of a full sort"
-    ),
-)
 
 _PRODUCT = re.compile(r"aten::(linear|matmul|mm|addmm|bmm|baddbmm|einsum)$")
 _PIECE = re.compile(r"aten::(select|gather|index|index_select|take_along_dim)$")
@@ -254,7 +244,14 @@ def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) ->
 _PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|output|decode"
 
 
-def _dropped(facts: Facts) -> Lost | None:
+@rule(
+    when="a matrix product is computed in full, but only part of its result is used",
+    limits=Limits("Half of the product is a safe estimate.", 0.10, 0.40),
+    answer="index the input or the weights before the product",
+)
+def dropped_results_rule(facts: Facts) -> Lost | None:
+    """The script takes one part of the product, such as logits[:, -1], and backward fills the rest
+    of its gradient with zeros. The cost is half of the product."""
     judged, work = operator_work(facts), dropped_results(facts)
     if not work.calls:
         return None
@@ -271,18 +268,6 @@ def _dropped(facts: Facts) -> Lost | None:
         unproven="how large a part of the result is used",
     )
 
-
-DROPPED = Rule(
-    id="dropped-results",
-    when="a matrix product is computed in full, but only part of its result is used",
-    explanation=(
-        "The script takes one part of the product, such as logits[:, -1], and backward fills the "
-        "rest of its gradient with zeros. The cost is half of the product."
-    ),
-    lost=_dropped,
-    limits=Limits("Half of the product is a safe estimate.", 0.10, 0.40),
-    answer="index the input or the weights before the product",
-)
 
 _LOSS = re.compile(r"aten::(cross_entropy_loss|nll_loss\w*|_?log_softmax)$")
 _LOSS_NODE = re.compile(r".*: LogSoftmaxBackward\d*$")
@@ -321,7 +306,15 @@ LEAST_IGNORED = 0.25
 """Share of ignored targets from which leaving them out pays: selecting the others takes time."""
 
 
-def _ignored(facts: Facts) -> Lost | None:
+@rule(
+    when="the loss ignores many targets, but the model computes their logits",
+    limits=Limits(),
+    answer="apply the head only to positions whose targets count: head(hidden[targets != -100])",
+)
+def ignored_targets_rule(facts: Facts) -> Lost | None:
+    """Targets of -100 add nothing to the loss. A few batches are read, or the script's own mask
+    gives the share. The cost is the share of ignored targets, without padding, of the last product
+    and the loss."""
     share, at_least, shown = ignored_targets(facts), "", None
     if share < LEAST_IGNORED:
         at_least = "at least "
@@ -341,17 +334,3 @@ def _ignored(facts: Facts) -> Lost | None:
         saved=share,
     )
     return replace(lost, advice=shown.instead if shown else "")
-
-
-IGNORED = Rule(
-    id="ignored-targets",
-    when="the loss ignores many targets, but the model computes their logits",
-    explanation=(
-        "Targets of -100 add nothing to the loss. A few batches are read, or the script's own mask "
-        "gives the share. The cost is the share of ignored targets, without padding, of the last "
-        "product and the loss."
-    ),
-    lost=_ignored,
-    limits=Limits(),
-    answer="apply the head only to positions whose targets count: head(hidden[targets != -100])",
-)

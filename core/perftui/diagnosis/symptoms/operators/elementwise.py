@@ -11,7 +11,7 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.attention import MATH
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work, operator_work
@@ -118,7 +118,14 @@ MOSTLY = 0.35
 all pairs."""
 
 
-def _churn(facts: Facts) -> Lost | None:
+@rule(
+    when="the script converts tensors between data types again and again",
+    limits=Limits(info=0.03),
+    answer="convert once, where the data enters, and leave types inside the model to autocast",
+)
+def dtype_churn(facts: Facts) -> Lost | None:
+    """Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and backward copies its
+    gradient. Autocast's own conversions are not counted."""
     judged, work = operator_work(facts), own_casts(facts)
     # Autocast on a CPU has a rule of its own.
     autocast = "cpu" in (settings(facts).autocast or {}) and not judged.on_device
@@ -134,7 +141,14 @@ def _churn(facts: Facts) -> Lost | None:
     )
 
 
-def _copies(facts: Facts) -> Lost | None:
+@rule(
+    when="tensors are copied into another memory layout",
+    limits=Limits("gpu-idle reports copies from 10 %.", 0.10, 0.25),
+    answer="choose one layout for all layers (channels_last, batch_first), or use views",
+)
+def layout_copies(facts: Facts) -> Lost | None:
+    """contiguous() and reshape() after a permute or transpose copy the tensor, and backward copies
+    its gradient."""
     judged, work = operator_work(facts), copies(facts)
     if work.calls <= FEW:
         return None
@@ -152,8 +166,23 @@ FAULT_NS = 2_500
 """Most ns of a page fault without a disk: 0.5 us, in a virtual machine 1.7 were measured."""
 
 
-def _page_faults(facts: Facts) -> Lost | None:
-    """Time in which the kernel maps memory, bounded by the number of its pages."""
+@rule(
+    when="the memory of large tensors is mapped anew in each step",
+    limits=Limits(
+        "Trainings without large temporaries lose up to a seventh.",
+        0.20,
+        0.40,
+        info=0.10,
+    ),
+    answer=(
+        "write into tensors that stay (out=), use torch.compile, or set MALLOC_MMAP_MAX_=0 "
+        "MALLOC_TRIM_THRESHOLD_=2147483647"
+    ),
+)
+def page_faults(facts: Facts) -> Lost | None:
+    """The C library returns large blocks to the system when they are freed, and the kernel clears
+    the pages of the next tensor: for one addition that may take longer than the addition."""
+    # Time in which the kernel maps memory, bounded by the number of its pages.
     if facts.run is None:
         raise NotApplicableError
     cpu, use = cpu_work(facts), machine_use(facts)
@@ -175,46 +204,27 @@ def _page_faults(facts: Facts) -> Lost | None:
     )
 
 
-PAGE_FAULTS = Rule(
-    id="page-faults",
-    when="the memory of large tensors is mapped anew in each step",
-    explanation=(
-        "The C library returns large blocks to the system when they are freed, and the kernel "
-        "clears the pages of the next tensor: for one addition that may take longer than the "
-        "addition."
-    ),
-    lost=_page_faults,
-    limits=Limits(
-        "Trainings without large temporaries lose up to a seventh.",
-        0.20,
-        0.40,
-        info=0.10,
-    ),
-    answer=(
-        "write into tensors that stay (out=), use torch.compile, or set MALLOC_MMAP_MAX_=0 "
-        "MALLOC_TRIM_THRESHOLD_=2147483647"
-    ),
-)
-
-COPIES = Rule(
-    id="layout-copies",
-    when="tensors are copied into another memory layout",
-    explanation=(
-        "contiguous() and reshape() after a permute or transpose copy the tensor, and backward "
-        "copies its gradient."
-    ),
-    lost=_copies,
-    limits=Limits("gpu-idle reports copies from 10 %.", 0.10, 0.25),
-    answer="choose one layout for all layers (channels_last, batch_first), or use views",
-)
-
-
 _MEMORY_BOUND_SHARE = 0.30
 """Share of the GPU's busy time, or of a step on the CPU, from which fusing may pay; slowai calls a
 GPU memory-bound from half of it."""
 
 
-def _elementwise(facts: Facts) -> Lost | None:
+@rule(
+    when="long chains of elementwise kernels, normalisations and reductions that could be fused",
+    limits=Limits(
+        "In a fused GPT it is 6 %, in a fused ResNet 2 %.",
+        0.10,
+        0.20,
+    ),
+    fixes=("elementwise-fused", "compile"),
+    answer=(
+        "use torch.compile, or functions that are one kernel each: gelu, layer_norm, rms_norm, "
+        "softmax, cross_entropy"
+    ),
+)
+def memory_bound_elementwise(facts: Facts) -> Lost | None:
+    """Each such kernel reads its tensors from memory and writes its result back. The cost assumes
+    that a fused chain takes three passes of its longest kernel."""
     judged = judged_step.or_none(facts)
     if judged is not None and not judged.on_device:
         return _called_one_by_one(facts)
@@ -257,36 +267,3 @@ def _called_one_by_one(facts: Facts) -> Lost | None:
         saved=0.5,
     )
     return replace(lost, share=None)
-
-
-ELEMENTWISE = Rule(
-    id="memory-bound-elementwise",
-    when="long chains of elementwise kernels, normalisations and reductions that could be fused",
-    explanation=(
-        "Each such kernel reads its tensors from memory and writes its result back. The cost "
-        "assumes that a fused chain takes three passes of its longest kernel."
-    ),
-    lost=_elementwise,
-    limits=Limits(
-        "In a fused GPT it is 6 %, in a fused ResNet 2 %.",
-        0.10,
-        0.20,
-    ),
-    fixes=("elementwise-fused", "compile"),
-    answer=(
-        "use torch.compile, or functions that are one kernel each: gelu, layer_norm, rms_norm, "
-        "softmax, cross_entropy"
-    ),
-)
-
-DTYPE_CHURN = Rule(
-    id="dtype-churn",
-    when="the script converts tensors between data types again and again",
-    explanation=(
-        "Calls such as .float(), .half() and .to(dtype) copy the whole tensor, and backward copies "
-        "its gradient. Autocast's own conversions are not counted."
-    ),
-    lost=_churn,
-    limits=Limits(info=0.03),
-    answer="convert once, where the data enters, and leave types inside the model to autocast",
-)

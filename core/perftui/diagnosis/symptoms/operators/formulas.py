@@ -16,7 +16,7 @@ from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost
-from perftui.diagnosis.symptoms.operators.costly_operators import ONE_OPERATOR
+from perftui.diagnosis.symptoms.operators.costly_operators import slow_operator
 from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
 from perftui.facts.cpu.operators import Operators, Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, cached, notes_of, trace_fact
@@ -315,7 +315,7 @@ def _formula(facts: Facts) -> Lost | None:
 
 
 FORMULA = replace(
-    ONE_OPERATOR,
+    slow_operator,
     lost=_formula,
     limits=Limits("Without another formula from 25 %.", 0.10, 0.40),
 )

@@ -13,7 +13,7 @@ from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import (
     PARTS,
     OperatorWork,
@@ -160,7 +160,19 @@ _USES_GRADIENT = (
 """A line that reads a gradient for more than its size: it may update what no optimizer holds."""
 
 
-def _unused(facts: Facts) -> Lost | None:
+@rule(
+    when="gradients are computed for parameters that no optimizer holds",
+    limits=Limits(),
+    fixes=("requires-grad-off",),
+    answer=(
+        "call requires_grad_(False) on those layers, run them under torch.no_grad(), or detach() "
+        "their output"
+    ),
+)
+def unused_gradients(facts: Facts) -> Lost | None:
+    """Backward runs through layers that are not trained; under torch.no_grad() it stops before them
+    if they come first. If models take turns, as in a GAN, it runs into the other one unless its
+    output is detached. The cost is half of their share of backward, a lower bound."""
     work, rows, setup = operator_work(facts), _parameters(facts), settings(facts)
     if any(group.unused is None for group in rows):
         raise UnknownError("which parameters are in an optimizer was not recorded")
@@ -246,7 +258,17 @@ def _lost_to_inputs(work: OperatorWork, trained: int, held: list[int]) -> Lost |
     return replace(lost, share=None, fixes=(), advice="let only parameters require gradients")
 
 
-def _dense(facts: Facts) -> Lost | None:
+@rule(
+    when="a large embedding table gets dense gradients",
+    limits=Limits("As for the optimizer.", 0.10, 0.30),
+    answer=(
+        "create the table with nn.Embedding(..., sparse=True), and use SGD, Adagrad or SparseAdam"
+    ),
+)
+def dense_gradients(facts: Facts) -> Lost | None:
+    """The gradient is as large as the table, and the optimizer updates every row, though a batch
+    uses few. With a sparse gradient, Adam's averages of the other rows do not decay, which changes
+    the training slightly."""
     judged, work = operator_work(facts), embedding_gradients(facts)
     if not work.calls:
         return None
@@ -281,39 +303,6 @@ def _parameters(facts: Facts) -> tuple[Parameters, ...]:
     return parameters
 
 
-UNUSED = Rule(
-    id="unused-gradients",
-    when="gradients are computed for parameters that no optimizer holds",
-    explanation=(
-        "Backward runs through layers that are not trained; under torch.no_grad() it stops before "
-        "them if they come first. If models take turns, as in a GAN, it runs into the other one "
-        "unless its output is detached. The cost is half of their share of backward, a lower "
-        "bound."
-    ),
-    lost=_unused,
-    limits=Limits(),
-    fixes=("requires-grad-off",),
-    answer=(
-        "call requires_grad_(False) on those layers, run them under torch.no_grad(), or detach() "
-        "their output"
-    ),
-)
-
-DENSE = Rule(
-    id="dense-gradients",
-    when="a large embedding table gets dense gradients",
-    explanation=(
-        "The gradient is as large as the table, and the optimizer updates every row, though a "
-        "batch uses few. With a sparse gradient, Adam's averages of the other rows do not decay, "
-        "which changes the training slightly."
-    ),
-    lost=_dense,
-    limits=Limits("As for the optimizer.", 0.10, 0.30),
-    answer=(
-        "create the table with nn.Embedding(..., sparse=True), and use SGD, Adagrad or SparseAdam"
-    ),
-)
-
 _ZERO_GRAD = re.compile(r"Optimizer\.zero_grad#")
 
 
@@ -325,7 +314,13 @@ def zeroing(kernels: StepKernels) -> Mask:
     return zeroed
 
 
-def _zero(facts: Facts) -> Lost | None:
+@rule(
+    when="zero_grad fills gradients with zeros",
+    limits=Limits("PyTorch's GradNotSetToNonePattern reports every one.", 0.05, 1.0, info=0.01),
+    answer="call zero_grad(set_to_none=True)",
+)
+def zero_grad_memset(facts: Facts) -> Lost | None:
+    """By default, gradients are dropped instead. CUDA graphs need them filled."""
     work = kernel_work(facts)
     kernels = work.kernels.kept(zeroing, zeroing)
     if not kernels.time:
@@ -338,16 +333,6 @@ def _zero(facts: Facts) -> Lost | None:
         kernels.place,
         PARTS,
     )
-
-
-ZERO_GRAD = Rule(
-    id="zero-grad-memset",
-    when="zero_grad fills gradients with zeros",
-    explanation="By default, gradients are dropped instead. CUDA graphs need them filled.",
-    lost=_zero,
-    limits=Limits("PyTorch's GradNotSetToNonePattern reports every one.", 0.05, 1.0, info=0.01),
-    answer="call zero_grad(set_to_none=True)",
-)
 
 
 MOST_READ = 12_000
@@ -395,7 +380,14 @@ def _work(analysis: TraceAnalysis, nodes: int, ranges: tuple[tuple[int, int], ..
     return work_of(ops, ops.within(mine), counted).times(len(marks) / looked_at)
 
 
-def _zero_terms(facts: Facts) -> Lost | None:
+@rule(
+    when="a term of the loss is computed and multiplied by 0",
+    limits=Limits(),
+    answer="leave the term out while its weight is 0",
+)
+def zero_term(facts: Facts) -> Lost | None:
+    """A weight of 0 skips nothing: backward runs through the term with gradients of 0. The graphs
+    of a few backward passes are searched. What a term computes without gradients is not counted."""
     notes = notes_of(facts.events, "zero_terms") if facts.run else []
     if not notes or not isinstance(ranges := notes[-1].get("ranges"), list) or not ranges:
         return None
@@ -414,17 +406,3 @@ def _zero_terms(facts: Facts) -> Lost | None:
         Figure("nodes of the graph", nodes, "count"),
     )
     return replace(lost, is_least=True)
-
-
-ZERO_TERM = Rule(
-    id="zero-term",
-    when="a term of the loss is computed and multiplied by 0",
-    explanation=(
-        "A weight of 0 skips nothing: backward runs through the term with gradients of 0. The "
-        "graphs of a few backward passes are searched. What a term computes without gradients is "
-        "not counted."
-    ),
-    lost=_zero_terms,
-    limits=Limits(),
-    answer="leave the term out while its weight is 0",
-)

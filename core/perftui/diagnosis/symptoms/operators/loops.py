@@ -14,7 +14,7 @@ from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, COMPUTE, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, rule
 from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows, time_in
@@ -45,7 +45,18 @@ NAMED = 3
 _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|unbind|split)\("
 
 
-def _per_parameter(facts: Facts) -> Lost | None:
+@rule(
+    when="a loop calls a few operators for one tensor at a time, outside the optimizer",
+    limits=Limits(),
+    fixes=("foreach-average", "clip-grad-norm"),
+    answer=(
+        "use torch._foreach_ functions, clip_grad_norm_ of torch.nn.utils, or AveragedModel of "
+        "torch.optim.swa_utils"
+    ),
+)
+def per_parameter_loop(facts: Facts) -> Lost | None:
+    """Weight averaging (EMA), clipping and norms in a loop call a few tiny operators for each
+    parameter. On a GPU the cost is its idle time during the loop."""
     work, all_loops = operator_work(facts), loops(facts)
     outside = [
         loop
@@ -57,12 +68,7 @@ def _per_parameter(facts: Facts) -> Lost | None:
         and all(name.startswith("aten::") for name in loop.names)
         and not all(map(_HANDED.match, loop.names))
     ]
-    return _lost(work, PER_PARAMETER, outside)
-
-
-def _indexing(facts: Facts) -> Lost | None:
-    work, all_loops = operator_work(facts), loops_over_rows(facts)
-    return _lost(work, INDEXING, [loop for loop in all_loops if loop.phase != OPTIMIZER])
+    return _lost(work, per_parameter_loop, outside)
 
 
 def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None:
@@ -72,7 +78,7 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
         return None
     time = time_in(ops, work.judged, chosen)
     longest = max(called, key=lambda loop: int(loop.taken.sum()))
-    pieces = rule is INDEXING
+    pieces = rule is loop_of_indexing
     line = work.stack_line(int(ops.rows[longest.positions[0]]))
     if pieces:
         line = line or work.line_of(longest.phase, _INDEXING_TEXT, only=True)
@@ -93,7 +99,9 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
         label="in the loop",
         place=line_place(facts, line, longest.names[0]),
         parts=time.parts,
-        advice=WHOLE if rule is PER_PARAMETER and 0 < 2 * _tensors(facts) < longest.turns else "",
+        advice=WHOLE
+        if rule is per_parameter_loop and 0 < 2 * _tensors(facts) < longest.turns
+        else "",
     )
 
 
@@ -108,8 +116,8 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
     if not loop.is_even:
         return f"small operators ({names}) for {loop.turns} slices of tensors, one by one"
     count = fmt.several(len(loop.names), "small operator")
-    of = " for a slice of a tensor each" if rule is INDEXING else ""
-    if rule is PER_PARAMETER and loop.turns == _tensors(facts):
+    of = " for a slice of a tensor each" if rule is loop_of_indexing else ""
+    if rule is per_parameter_loop and loop.turns == _tensors(facts):
         return f"{count} ({names}) for each of {loop.turns} parameters"
     return f"{count} ({names}) {loop.turns} times{of}"
 
@@ -117,33 +125,13 @@ def _what(facts: Facts, loop: Loop, rule: Rule) -> str:
 WHOLE = "compute on the whole tensor, or use torch.vmap or a layer that loops internally (nn.LSTM)"
 """What to do in place of a loop that goes over no parameters: it has far more turns."""
 
-PER_PARAMETER = Rule(
-    id="per-parameter-loop",
-    when="a loop calls a few operators for one tensor at a time, outside the optimizer",
-    explanation=(
-        "Weight averaging (EMA), clipping and norms in a loop call a few tiny operators for each "
-        "parameter. On a GPU the cost is its idle time during the loop."
-    ),
-    lost=_per_parameter,
-    limits=Limits(),
-    fixes=("foreach-average", "clip-grad-norm"),
-    answer=(
-        "use torch._foreach_ functions, clip_grad_norm_ of torch.nn.utils, or AveragedModel of "
-        "torch.optim.swa_utils"
-    ),
-)
 
-INDEXING = Rule(
-    id="loop-of-indexing",
-    when="a loop slices tensors and computes piece by piece",
-    explanation=(
-        "A Python loop over rows, time steps or boxes calls small operators on each slice, forward "
-        "and backward. Calls longer than 0.1 ms count as arithmetic, not as lost time."
-    ),
-    lost=_indexing,
-    limits=Limits(),
-    answer=WHOLE,
-)
+@rule(when="a loop slices tensors and computes piece by piece", limits=Limits(), answer=WHOLE)
+def loop_of_indexing(facts: Facts) -> Lost | None:
+    """A Python loop over rows, time steps or boxes calls small operators on each slice, forward and
+    backward. Calls longer than 0.1 ms count as arithmetic, not as lost time."""
+    work, all_loops = operator_work(facts), loops_over_rows(facts)
+    return _lost(work, loop_of_indexing, [loop for loop in all_loops if loop.phase != OPTIMIZER])
 
 
 MANY_LAUNCHES = 100
@@ -235,7 +223,20 @@ _SAVED_WAITS = 0.9
 parameters one at a time, 4 ms fused."""
 
 
-def _single_tensor(facts: Facts) -> Lost | None:
+@rule(
+    when="the optimizer updates one tensor at a time",
+    limits=Limits("A smaller speed-up is hard to measure.", 0.10, 0.20),
+    claims=Claim(phase="optimizer"),
+    fixes=("optimizer-fused", "optimizer-foreach"),
+    answer=(
+        "pass fused=True or foreach=True to the optimizer, or use torch._foreach_ operators in "
+        "your own"
+    ),
+)
+def optimizer_single_tensor(facts: Facts) -> Lost | None:
+    """The optimizer calls several operators for each parameter; a fused one calls one for all. On
+    the CPU the cost is half of its time, or the overhead of its calls if that is more; on a GPU,
+    nine tenths of the wait for its launches plus half of its kernels' time."""
     loop = optimizer_loop.or_none(facts)
     if loop is None:
         return None if facts.run is None or has_gpu(facts) else _on_cpu(facts)
@@ -273,7 +274,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
     step = steady_step(facts)
     part = step.part("optimizer")
     share = part / step.mean
-    if share < SINGLE_TENSOR.limits.warning:
+    if share < optimizer_single_tensor.limits.warning:
         return None
     if settings(facts).optimizers is None:
         raise UnknownError("how the optimizer was created was not recorded")
@@ -293,7 +294,7 @@ def _on_cpu(facts: Facts) -> Lost | None:
         f"The optimizer takes {step.part_of(part)}: {optimizer.class_name}{at} updates "
         f"{tensors} one at a time.",
         (
-            Figure.share("optimizer", share, SINGLE_TENSOR.limits.warning, place),
+            Figure.share("optimizer", share, optimizer_single_tensor.limits.warning, place),
             Figure("mean optimizer", part, "ns", place=place),
         ),
         place=place,
@@ -301,22 +302,3 @@ def _on_cpu(facts: Facts) -> Lost | None:
         share=share,
         fixes=None if of_torch else (),
     )
-
-
-SINGLE_TENSOR = Rule(
-    id="optimizer-single-tensor",
-    when="the optimizer updates one tensor at a time",
-    explanation=(
-        "The optimizer calls several operators for each parameter; a fused one calls one for all. "
-        "On the CPU the cost is half of its time, or the overhead of its calls if that is more; on "
-        "a GPU, nine tenths of the wait for its launches plus half of its kernels' time."
-    ),
-    lost=_single_tensor,
-    limits=Limits("A smaller speed-up is hard to measure.", 0.10, 0.20),
-    claims=Claim(phase="optimizer"),
-    fixes=("optimizer-fused", "optimizer-foreach"),
-    answer=(
-        "pass fused=True or foreach=True to the optimizer, or use torch._foreach_ operators in "
-        "your own"
-    ),
-)

@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.cpu.operator_loops import SMALL_NS
@@ -57,7 +57,21 @@ INTENDED = 0.30
 """Share of the step up to which checkpointing may well be intended, where memory is dear."""
 
 
-def _recompute(facts: Facts) -> Lost | None:
+@rule(
+    when="the backward pass recomputes the forward pass (activation checkpointing)",
+    limits=Limits(
+        "gpuprof and TraceML check it if backward takes 2.5 times as long as forward. On a GPU it "
+        "is a hint up to 30 %.",
+        0.10,
+        0.30,
+        info=0.05,
+    ),
+    fixes=("recompute-off",),
+    answer="checkpoint fewer layers, or none, if memory is free",
+)
+def backward_recompute(facts: Facts) -> Lost | None:
+    """Activation checkpointing keeps fewer tensors and computes them again for backward: a quarter
+    of the step if it is on for all layers."""
     judged, work = operator_work(facts, whole=True), recomputed(facts)
     if work.row == NONE:
         return None
@@ -78,26 +92,6 @@ def _recompute(facts: Facts) -> Lost | None:
     )
     is_little = judged.on_device and lost.part < INTENDED
     return replace(lost, worst=Severity.INFO) if is_little else lost
-
-
-RECOMPUTE = Rule(
-    id="backward-recompute",
-    when="the backward pass recomputes the forward pass (activation checkpointing)",
-    explanation=(
-        "Activation checkpointing keeps fewer tensors and computes them again for backward: a "
-        "quarter of the step if it is on for all layers."
-    ),
-    lost=_recompute,
-    limits=Limits(
-        "gpuprof and TraceML check it if backward takes 2.5 times as long as forward. On a GPU it "
-        "is a hint up to 30 %.",
-        0.10,
-        0.30,
-        info=0.05,
-    ),
-    fixes=("recompute-off",),
-    answer="checkpoint fewer layers, or none, if memory is free",
-)
 
 
 @trace_fact
@@ -128,9 +122,17 @@ _SAME_GRAPH = r"\b(grad|backward)\(.*retain_graph=True"
 """Calls that run backward through a graph that is kept for the next one."""
 
 
-def _many(facts: Facts) -> Lost | None:
-    """Cost of the number of passes: Python and short calls, which a single pass over all of the
-    data needs only once."""
+@rule(
+    when="a step runs many backward passes, each with little work",
+    limits=Limits("As for the script's own Python.", 0.10, 0.30),
+    answer="take all samples in one pass with torch.func.vmap, or use larger micro-batches",
+)
+def many_backward_passes(facts: Facts) -> Lost | None:
+    """Per-sample gradients, a Jacobian computed row by row, and tiny micro-batches call every
+    operator again for little arithmetic. The cost is Python and operator calls shorter than 0.1 ms,
+    less one pass."""
+    # Cost of the number of passes: Python and short calls, which a single pass over all of the data
+    # needs only once.
     work, (passes, small, between) = operator_work(facts), many_passes(facts)
     judged, step = work.judged, work.of
     again = repeated_backward.or_none(facts)
@@ -159,24 +161,17 @@ def _many(facts: Facts) -> Lost | None:
     )
 
 
-MANY = Rule(
-    id="many-backward-passes",
-    when="a step runs many backward passes, each with little work",
-    explanation=(
-        "Per-sample gradients, a Jacobian computed row by row, and tiny micro-batches call every "
-        "operator again for little arithmetic. The cost is Python and operator calls shorter than "
-        "0.1 ms, less one pass."
-    ),
-    lost=_many,
-    limits=Limits("As for the script's own Python.", 0.10, 0.30),
-    answer="take all samples in one pass with torch.func.vmap, or use larger micro-batches",
-)
-
 TEACHER = 1.5
 """Ratio of all modules' tensors to the optimizers' from which another model may run as well."""
 
 
-def _repeated(facts: Facts) -> Lost | None:
+@rule(
+    when="the model runs an extra forward pass in a step, without backward",
+    limits=Limits(),
+    answer="use the outputs that the loss was computed from, or compute the metrics every N steps",
+)
+def repeated_forward(facts: Facts) -> Lost | None:
+    """A forward pass for the metrics of a batch costs a third of a step."""
     judged, work = operator_work(facts), repeated_passes(facts)
     if not work.calls or _may_be_another_model(facts):
         return None
@@ -189,7 +184,14 @@ def _repeated(facts: Facts) -> Lost | None:
     )
 
 
-def _backward_again(facts: Facts) -> Lost | None:
+@rule(
+    when="several backward passes of a step run through the same layers",
+    limits=Limits(),
+    fixes=("backward-once",),
+    answer="sum the losses and call backward() once, without retain_graph",
+)
+def repeated_backward_rule(facts: Facts) -> Lost | None:
+    """Each loss has its own backward pass on a retained graph. Gradients add up either way."""
     judged, (work, passes) = operator_work(facts), repeated_backward(facts)
     if not work.calls:
         return None
@@ -220,25 +222,3 @@ def _may_be_another_model(facts: Facts) -> bool:
         return True
     optimized = sum(optimizer.parameters or 0 for optimizer in setup.optimizers)
     return sum(group.tensors for group in setup.parameters) >= TEACHER * max(optimized, 1)
-
-
-REPEATED = Rule(
-    id="repeated-forward",
-    when="the model runs an extra forward pass in a step, without backward",
-    explanation="A forward pass for the metrics of a batch costs a third of a step.",
-    lost=_repeated,
-    limits=Limits(),
-    answer="use the outputs that the loss was computed from, or compute the metrics every N steps",
-)
-
-BACKWARD_AGAIN = Rule(
-    id="repeated-backward",
-    when="several backward passes of a step run through the same layers",
-    explanation=(
-        "Each loss has its own backward pass on a retained graph. Gradients add up either way."
-    ),
-    lost=_backward_again,
-    limits=Limits(),
-    fixes=("backward-once",),
-    answer="sum the losses and call backward() once, without retain_graph",
-)

@@ -11,7 +11,7 @@ import numpy as np
 from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precision, precision_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.elementwise import casts
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
 from perftui.facts.cpu.machine import has_gpu
@@ -78,7 +78,18 @@ def _tf32_gain(card: TraceCard) -> float:
     return max(min(card.peaks.tf32 / card.peaks.float32, _FASTEST), 1.0)
 
 
-def _matmul(facts: Facts) -> Lost | None:
+@rule(
+    when="matrix products in float32 although the card supports TF32",
+    limits=Limits("As for the optimizer.", 0.10, 0.20),
+    fixes=("tf32", "autocast-bf16"),
+    answer=(
+        'call torch.set_float32_matmul_precision("high") at the start, or use autocast to bfloat16'
+    ),
+)
+def matmul_fp32(facts: Facts) -> Lost | None:
+    """Since Ampere, tensor cores multiply float32 matrices several times faster with inputs rounded
+    to 10 bits of mantissa. The cost follows from the card's peak rates, with a speed-up of eight at
+    most."""
     work = kernel_work(facts)
     products = _float32_products(facts, work.kernels)
     gain = _tf32_gain(trace_card(facts))
@@ -93,31 +104,28 @@ def _matmul(facts: Facts) -> Lost | None:
         time * (1 - 1 / gain),
         f"The GPU multiplies float32 matrices for {work.of_step(time)} without its tensor cores: "
         f"TF32, {gain:.0f} times as fast here, is off.",
-        Figure.share("in float32 products", share, MATMUL_FP32.limits.warning, products.place),
+        Figure.share("in float32 products", share, matmul_fp32.limits.warning, products.place),
         lines=forward_lines,
         share=share,
     )
     return replace(lost, place=set_at or made_where(facts, lost.place or products.place))
 
 
-MATMUL_FP32 = Rule(
-    id="matmul-fp32",
-    when="matrix products in float32 although the card supports TF32",
-    explanation=(
-        "Since Ampere, tensor cores multiply float32 matrices several times faster with inputs "
-        "rounded to 10 bits of mantissa. The cost follows from the card's peak rates, with a "
-        "speed-up of eight at most."
+@rule(
+    when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
+    limits=Limits(
+        "TensorBoard reports a training that uses none.",
+        0.20,
+        0.40,
+        of="of GPU compute",
     ),
-    lost=_matmul,
-    limits=Limits("As for the optimizer.", 0.10, 0.20),
-    fixes=("tf32", "autocast-bf16"),
-    answer=(
-        'call torch.set_float32_matmul_precision("high") at the start, or use autocast to bfloat16'
-    ),
+    fixes=("autocast-bf16",),
+    answer='run the forward pass and the loss under torch.autocast("cuda", dtype=torch.bfloat16)',
 )
-
-
-def _tensor_cores(facts: Facts) -> Lost | None:
+def tensor_cores_unused(facts: Facts) -> Lost | None:
+    """Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of
+    float32. Cards before Ampere need float16 with a GradScaler. The cost follows from the card's
+    peak rates, with a speed-up of four at most."""
     work = kernel_work(facts)
     card = trace_card(facts)
     eligible = work.kernels.of(*ON_TENSOR_CORES)
@@ -128,7 +136,7 @@ def _tensor_cores(facts: Facts) -> Lost | None:
         chosen = kernels.named(lambda name: precision_of(name) in _SLOW)
         return chosen if others is None else chosen & ~np.isin(kernels.rows, others.rows)
 
-    wide = eligible.kept((TENSOR_CORES.id, others), slow)
+    wide = eligible.kept((tensor_cores_unused.id, others), slow)
     time, busy = wide.time, work.kernels.time
     if not time:
         return None
@@ -138,7 +146,7 @@ def _tensor_cores(facts: Facts) -> Lost | None:
         wide,
         _saved(wide, card),
         f"The GPU spends {work.of_step(time)} on {what} in {how}, where 16 bits would do.",
-        Figure.share("of GPU compute", time / busy, TENSOR_CORES.limits.warning),
+        Figure.share("of GPU compute", time / busy, tensor_cores_unused.limits.warning),
         lines=forward_lines,
         share=work.won(time) / busy,
     )
@@ -157,25 +165,6 @@ def _saved(kernels: StepKernels, card: TraceCard) -> float:
     )
     return sum(part.time * (1 - 1 / max(gain, 1.0)) for part, gain in parts)
 
-
-TENSOR_CORES = Rule(
-    id="tensor-cores-unused",
-    when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
-    explanation=(
-        "Tensor cores compute bfloat16 at twice the rate of TF32 and up to sixteen times that of "
-        "float32. Cards before Ampere need float16 with a GradScaler. The cost follows from the "
-        "card's peak rates, with a speed-up of four at most."
-    ),
-    lost=_tensor_cores,
-    limits=Limits(
-        "TensorBoard reports a training that uses none.",
-        0.20,
-        0.40,
-        of="of GPU compute",
-    ),
-    fixes=("autocast-bf16",),
-    answer='run the forward pass and the loss under torch.autocast("cuda", dtype=torch.bfloat16)',
-)
 
 _NAMES = frozenset({"double", "float64", "DoubleTensor"})
 
@@ -229,7 +218,14 @@ as long with AVX-512, and 13 times as long without."""
 _PRODUCT = re.compile(r"aten::(addmm|mm|bmm|baddbmm|(mkldnn_|slow_|thnn_)?conv\w*|lstm|gru)$")
 
 
-def _on_other_processor(facts: Facts) -> Lost | None:
+@rule(
+    when="a CPU computes in bfloat16 or float16 without instructions for that",
+    limits=Limits(),
+    answer="leave out autocast and .bfloat16() on this CPU",
+)
+def emulated_precision(facts: Facts) -> Lost | None:
+    """Processors without AVX512-BF16 or AMX convert each operand to float32 and back: 2 to 15 times
+    as slow as float32. The cost is at least that of the conversions and half of the products."""
     if facts.run is None:
         raise NotApplicableError
     cpu, setup = cpu_work(facts), settings(facts)
@@ -262,19 +258,6 @@ def _on_other_processor(facts: Facts) -> Lost | None:
     return replace(lost, is_least=True)
 
 
-EMULATED = Rule(
-    id="emulated-precision",
-    when="a CPU computes in bfloat16 or float16 without instructions for that",
-    explanation=(
-        "Processors without AVX512-BF16 or AMX convert each operand to float32 and back: 2 to 15 "
-        "times as slow as float32. The cost is at least that of the conversions and half of the "
-        "products."
-    ),
-    lost=_on_other_processor,
-    limits=Limits(),
-    answer="leave out autocast and .bfloat16() on this CPU",
-)
-
 _FLOAT64 = re.compile(
     r"(?<!optional)<((int|\d+(ul)?), )*(const )?double\b|\{lambda\(double\b|\bdouble( const)?\*"
     r"|(?<![a-z])d(gemm|gemv|syrk|trsm|potrf|geqrf)|d884gemm|(?<![a-z\d])f64"
@@ -284,11 +267,20 @@ and CUTLASS their kind. A passed number (``optional<double>``, ``, double)``) is
 optimizers pass learning rates like that."""
 
 
-def _float64(facts: Facts) -> Lost | None:
+@rule(
+    when="kernels compute in float64",
+    limits=Limits(of="of GPU compute"),
+    claims=Claim(kernels=_FLOAT64.search),
+    fixes=("default-dtype-off",),
+    answer='convert to float32 where the data enters: array.astype("float32") or tensor.float()',
+)
+def float64(facts: Facts) -> Lost | None:
+    """GPUs compute float64 at 1/2 to 1/64 of the float32 rate. NumPy arrays are float64,
+    torch.from_numpy keeps that, and one float64 tensor makes the result float64."""
     if has_gpu(facts) is False:
         return float64_on_cpu(facts)
     work = kernel_work(facts)
-    double = work.kernels.kept(FLOAT64.id, lambda every: every.named(_FLOAT64.search))
+    double = work.kernels.kept(float64.id, lambda every: every.named(_FLOAT64.search))
     time, compute = double.time, work.kernels.time
     if not time:
         return None
@@ -299,24 +291,10 @@ def _float64(facts: Facts) -> Lost | None:
         time / 2,
         f"Kernels compute in float64 for {work.of_step(time)}"
         f"{f', most of it in {where}' if where else ''}: float32 takes half of that or less.",
-        Figure.share("of GPU compute in float64", time / compute, FLOAT64.limits.warning),
+        Figure.share("of GPU compute in float64", time / compute, float64.limits.warning),
         share=time / compute,
     )
 
-
-FLOAT64 = Rule(
-    id="float64",
-    when="kernels compute in float64",
-    explanation=(
-        "GPUs compute float64 at 1/2 to 1/64 of the float32 rate. NumPy arrays are float64, "
-        "torch.from_numpy keeps that, and one float64 tensor makes the result float64."
-    ),
-    lost=_float64,
-    limits=Limits(of="of GPU compute"),
-    claims=Claim(kernels=_FLOAT64.search),
-    fixes=("default-dtype-off",),
-    answer='convert to float32 where the data enters: array.astype("float32") or tensor.float()',
-)
 
 _MISALIGNED = re.compile(r"align[ac]?[124](?!\d)")
 """Part of names of kernels that load fewer than eight elements at once."""
@@ -334,9 +312,16 @@ def _are_misaligned(products: StepKernels) -> Mask:
     )
 
 
-def _misaligned(facts: Facts) -> Lost | None:
+@rule(
+    when="16-bit matrix products with sizes that are not multiples of eight",
+    limits=Limits(),
+    answer="pad vocabulary, hidden and batch sizes to multiples of 8, ideally of 64",
+)
+def misaligned_dims(facts: Facts) -> Lost | None:
+    """Tensor cores load eight 16-bit numbers at once; for other sizes cuBLAS uses a slower kernel.
+    The cost is a third of those kernels' time."""
     work = kernel_work(facts)
-    gemms = work.kernels.of(Category.GEMM).kept(MISALIGNED.id, _are_misaligned)
+    gemms = work.kernels.of(Category.GEMM).kept(misaligned_dims.id, _are_misaligned)
     if not gemms.time:
         return None
     sizes = _sizes(gemms)
@@ -362,16 +347,3 @@ def _sizes(kernels: StepKernels) -> str:
     if not isinstance(sizes, list):
         return ""
     return " and ".join("x".join(map(str, size)) for size in sizes if size)
-
-
-MISALIGNED = Rule(
-    id="misaligned-dims",
-    when="16-bit matrix products with sizes that are not multiples of eight",
-    explanation=(
-        "Tensor cores load eight 16-bit numbers at once; for other sizes cuBLAS uses a slower "
-        "kernel. The cost is a third of those kernels' time."
-    ),
-    lost=_misaligned,
-    limits=Limits(),
-    answer="pad vocabulary, hidden and batch sizes to multiples of 8, ideally of 64",
-)

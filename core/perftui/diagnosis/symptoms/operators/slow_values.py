@@ -9,7 +9,7 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import cpu_work
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.cpu.operators import work_of
@@ -91,7 +91,15 @@ FEWEST_BYTES = 1 << 16
 """Of a call, so that calling takes little of its time."""
 
 
-def _slow_values(facts: Facts) -> Lost | None:
+@rule(
+    when="numbers become subnormal, with which the CPU computes slowly",
+    limits=Limits(info=0.0),
+    answer="call torch.set_flush_denormal(True) at the start of the script",
+)
+def subnormal_numbers_rule(facts: Facts) -> Lost | None:
+    """Many processors are slow with numbers below 1e-38: weights that decay to zero, vanishing
+    gradients, exp() of less than -87. Some parameters, gradients and optimizer states are read now
+    and then; other values show only by the time for each byte."""
     seen = subnormal_over_time(facts)
     if facts.analysis is None or has_gpu(facts) or (seen and seen.cost_ns):
         return seen
@@ -103,7 +111,7 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
     cpu = cpu_work(facts)
     simple = work_of(cpu.operators, cpu.operators.named(_SIMPLE.match))
     share = cpu.time_of(simple).won / cpu.of.mean
-    if share < SUBNORMAL_NUMBERS.limits.warning:
+    if share < subnormal_numbers_rule.limits.warning:
         return None
     try:
         calls = step_calls(analysis).calls
@@ -138,17 +146,3 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
     doubt = busy_host(facts) if core_wait.or_none(facts) else ""
     clamp = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"
     return replace(loss, advice=clamp if name == "exp" else "", doubt=doubt)
-
-
-SUBNORMAL_NUMBERS = Rule(
-    id="subnormal-numbers",
-    when="numbers become subnormal, with which the CPU computes slowly",
-    explanation=(
-        "Many processors are slow with numbers below 1e-38: weights that decay to zero, vanishing "
-        "gradients, exp() of less than -87. Some parameters, gradients and optimizer states are "
-        "read now and then; other values show only by the time for each byte."
-    ),
-    lost=_slow_values,
-    limits=Limits(info=0.0),
-    answer="call torch.set_flush_denormal(True) at the start of the script",
-)

@@ -13,7 +13,7 @@ from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
 from perftui.facts.cpu.operators import NODE, NUMBER, Work, operators, work_of
 from perftui.facts.fact import Facts, trace_fact
@@ -78,7 +78,18 @@ def assigned_slices(analysis: TraceAnalysis) -> Work:
     return work_of(ops, ops.within(copying) | nodes, nodes)
 
 
-def _filled(facts: Facts) -> Lost | None:
+@rule(
+    when="backward fills or copies whole tensors for the gradients of their pieces",
+    limits=Limits(),
+    answer=(
+        "take all pieces at once with unbind(), split() or chunk(), and stack results from a list"
+    ),
+)
+def filled_gradients_rule(facts: Facts) -> Lost | None:
+    """The gradient of x[:, t] is a tensor as large as x, zeros but for that piece, and those of all
+    pieces are summed. An assignment to a slice copies the whole gradient. On the CPU, recurrent
+    layers do this to packed sequences without oneDNN. The cost is the time of these zeros, sums and
+    copies."""
     work = operator_work(facts)
     filled = filled_gradients(work.operators.steps.analysis)
     assigned = assigned_slices(work.operators.steps.analysis)
@@ -116,22 +127,6 @@ def _filled(facts: Facts) -> Lost | None:
     advice = "padded input, and the output at the last position of each row" if is_packed else ""
     return replace(lost, advice=advice)
 
-
-FILLED = Rule(
-    id="filled-gradients",
-    when="backward fills or copies whole tensors for the gradients of their pieces",
-    explanation=(
-        "The gradient of x[:, t] is a tensor as large as x, zeros but for that piece, and those of "
-        "all pieces are summed. An assignment to a slice copies the whole gradient. On the CPU, "
-        "recurrent layers do this to packed sequences without oneDNN. The cost is the time of "
-        "these zeros, sums and copies."
-    ),
-    lost=_filled,
-    limits=Limits(),
-    answer=(
-        "take all pieces at once with unbind(), split() or chunk(), and stack results from a list"
-    ),
-)
 
 _PRODUCT = re.compile(r"aten::(mm|addmm|bmm|baddbmm|_scaled_dot_product\w+)$")
 _PRODUCT_NODE = re.compile(r"(Mm|Addmm|Bmm|Baddbmm|ScaledDotProduct\w+)Backward\d*$")
@@ -222,7 +217,16 @@ def _is_thin(arguments: Mapping[str, Any]) -> bool:
     return len(sizes) > 1 and min(sizes[-2][-2], sizes[-1][-1]) <= THIN
 
 
-def _expanded(facts: Facts) -> Lost | None:
+@rule(
+    when="an operand is expanded and copied before a matrix product",
+    limits=Limits(),
+    answer=(
+        "use torch.einsum, or fold the batch into one product; in attention, pass enable_gqa=True"
+    ),
+)
+def expanded_operand(facts: Facts) -> Lost | None:
+    """matmul copies an operand that it or expand() repeats, and its gradient is as large again and
+    summed. The cost is the time of these copies and sums; one larger product saves more."""
     work = operator_work(facts)
     expanded = expanded_operands(work.operators.steps.analysis)
     if expanded is None:
@@ -248,18 +252,3 @@ def _expanded(facts: Facts) -> Lost | None:
     return replace(
         lost, cost_ns=cost, share=cost / work.of.mean, label="copies, sums, thin products"
     )
-
-
-EXPANDED = Rule(
-    id="expanded-operand",
-    when="an operand is expanded and copied before a matrix product",
-    explanation=(
-        "matmul copies an operand that it or expand() repeats, and its gradient is as large again "
-        "and summed. The cost is the time of these copies and sums; one larger product saves more."
-    ),
-    lost=_expanded,
-    limits=Limits(),
-    answer=(
-        "use torch.einsum, or fold the batch into one product; in attention, pass enable_gqa=True"
-    ),
-)

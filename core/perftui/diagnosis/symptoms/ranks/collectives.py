@@ -14,7 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import BACKWARD, COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, cost_of, without_cost
+from perftui.diagnosis.rule import Limits, Lost, cost_of, rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fact
 from perftui.facts.gpu.cards import trace_card
 from perftui.facts.gpu.kernels import step_kernels
@@ -39,7 +39,15 @@ def wrapper(facts: Facts, name: str) -> Wrapper | None:
     return next((item for item in settings(facts).wrappers or () if item.name == name), None)
 
 
-def _each_micro_batch(facts: Facts) -> Lost | None:
+@rule(
+    when="gradients are reduced for every micro-batch, not once for each optimizer step",
+    limits=Limits(),
+    fixes=("ddp-no-sync",),
+    answer="run all micro-batches but the last under model.no_sync()",
+)
+def reduce_each_micro_batch(facts: Facts) -> Lost | None:
+    """With gradient accumulation, only the last backward pass before the optimizer step has to
+    reduce gradients."""
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
     if not exposed:
@@ -57,14 +65,23 @@ def _each_micro_batch(facts: Facts) -> Lost | None:
         (
             Figure("backward passes a step", round(passes, 1)),
             Figure("of them with collectives", round(reducing, 1)),
-            Figure.share("lost to them", cost / step.mean, EACH_MICRO_BATCH.limits.warning),
+            Figure.share("lost to them", cost / step.mean, reduce_each_micro_batch.limits.warning),
         ),
         place=place_in_part(facts, EXPOSED_COMMUNICATION),
         parts=(EXPOSED_COMMUNICATION,),
     )
 
 
-def _data_parallel(facts: Facts) -> Lost | None:
+@rule(
+    when="DataParallel drives several GPUs from one process",
+    limits=Limits("The TensorBoard plugin always advises against it.", 0.5, 1.0, of="of its GPUs"),
+    answer=(
+        "use DistributedDataParallel with one process per GPU, which is faster even on one machine"
+    ),
+)
+def wrong_parallelism(facts: Facts) -> Lost | None:
+    """DataParallel copies the model to every GPU in each step, gathers the results, and launches
+    everything from one Python process."""
     parallel = wrapper(facts, "DataParallel")
     devices = str(parallel.arguments.get("device_ids")) if parallel else ""
     count = devices.count(",") + 1 if devices.startswith("[") and devices != "[]" else 0
@@ -78,7 +95,15 @@ def _data_parallel(facts: Facts) -> Lost | None:
     )
 
 
-def _unused_parameters(facts: Facts) -> Lost | None:
+@rule(
+    when="DistributedDataParallel looks for unused parameters in each step",
+    limits=Limits("Published measurements: 5 to 10 % of the step.", 0.10, 0.20, info=0.05),
+    fixes=("ddp-all-used",),
+    answer="remove find_unused_parameters, or pass static_graph=True if the graph never changes",
+)
+def unused_parameters_search(facts: Facts) -> Lost | None:
+    """find_unused_parameters=True walks the graph after every forward pass and delays the reduction
+    of gradients."""
     parallel = wrapper(facts, "DistributedDataParallel")
     if parallel is None or parallel.arguments.get("find_unused_parameters") is not True:
         return None
@@ -88,47 +113,6 @@ def _unused_parameters(facts: Facts) -> Lost | None:
         (Figure("find_unused_parameters", "True"),),
         share=0.05,
     )
-
-
-EACH_MICRO_BATCH = Rule(
-    id="reduce-each-micro-batch",
-    when="gradients are reduced for every micro-batch, not once for each optimizer step",
-    explanation=(
-        "With gradient accumulation, only the last backward pass before the optimizer step has to "
-        "reduce gradients."
-    ),
-    lost=_each_micro_batch,
-    limits=Limits(),
-    fixes=("ddp-no-sync",),
-    answer="run all micro-batches but the last under model.no_sync()",
-)
-
-DATA_PARALLEL = Rule(
-    id="wrong-parallelism",
-    when="DataParallel drives several GPUs from one process",
-    explanation=(
-        "DataParallel copies the model to every GPU in each step, gathers the results, and "
-        "launches everything from one Python process."
-    ),
-    lost=_data_parallel,
-    limits=Limits("The TensorBoard plugin always advises against it.", 0.5, 1.0, of="of its GPUs"),
-    answer=(
-        "use DistributedDataParallel with one process per GPU, which is faster even on one machine"
-    ),
-)
-
-UNUSED_PARAMETERS = Rule(
-    id="unused-parameters-search",
-    when="DistributedDataParallel looks for unused parameters in each step",
-    explanation=(
-        "find_unused_parameters=True walks the graph after every forward pass and delays the "
-        "reduction of gradients."
-    ),
-    lost=_unused_parameters,
-    limits=Limits("Published measurements: 5 to 10 % of the step.", 0.10, 0.20, info=0.05),
-    fixes=("ddp-all-used",),
-    answer="remove find_unused_parameters, or pass static_graph=True if the graph never changes",
-)
 
 
 COPIES_BACK = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
@@ -175,7 +159,15 @@ ALL = 0.9
 _DDP = "DistributedDataParallel"
 
 
-def _copies(facts: Facts) -> Lost | None:
+@rule(
+    when="DistributedDataParallel copies gradients out of its reduction buckets",
+    limits=Limits(info=0.02),
+    fixes=("ddp-bucket-view",),
+    answer="pass gradient_as_bucket_view=True to DistributedDataParallel",
+)
+def bucket_copies_rule(facts: Facts) -> Lost | None:
+    """By default each gradient is copied back out of the bucket in which it was reduced. As a view
+    of its bucket, it needs neither the copy nor the memory."""
     copied, time, part = bucket_copies(facts)
     ddp = wrapper(facts, _DDP)
     if ddp is not None and ddp.arguments.get("gradient_as_bucket_view") is True:
@@ -194,9 +186,20 @@ def _copies(facts: Facts) -> Lost | None:
     )
 
 
-def _single(facts: Facts) -> Lost | None:
-    """A single bucket is reduced once the last gradient is there, with nothing left to compute.
-    Smaller buckets would hide all but the last of them, while backward runs."""
+@rule(
+    when="DistributedDataParallel reduces all gradients in one bucket, after backward",
+    limits=Limits(
+        "Reported above 50 MiB.",
+        info=0.02,
+    ),
+    fixes=("ddp-buckets",),
+    answer="remove bucket_cap_mb, or lower it to 25",
+)
+def single_bucket(facts: Facts) -> Lost | None:
+    """A bucket is reduced while backward computes the next one, so nothing hides a single one. The
+    cost is the time that smaller buckets would hide."""
+    # A single bucket is reduced once the last gradient is there, with nothing left to compute.
+    # Smaller buckets would hide all but the last of them, while backward runs.
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
     ddp = wrapper(facts, _DDP)
@@ -240,35 +243,6 @@ def _backward(facts: Facts, calls: CollectiveCalls) -> int:
     return kernels.where(kernels.in_phase(BACKWARD) & computing).time
 
 
-BUCKET_COPIES = Rule(
-    id="bucket-copies",
-    when="DistributedDataParallel copies gradients out of its reduction buckets",
-    explanation=(
-        "By default each gradient is copied back out of the bucket in which it was reduced. As a "
-        "view of its bucket, it needs neither the copy nor the memory."
-    ),
-    lost=_copies,
-    limits=Limits(info=0.02),
-    fixes=("ddp-bucket-view",),
-    answer="pass gradient_as_bucket_view=True to DistributedDataParallel",
-)
-
-SINGLE_BUCKET = Rule(
-    id="single-bucket",
-    when="DistributedDataParallel reduces all gradients in one bucket, after backward",
-    explanation=(
-        "A bucket is reduced while backward computes the next one, so nothing hides a single one. "
-        "The cost is the time that smaller buckets would hide."
-    ),
-    lost=_single,
-    limits=Limits(
-        "Reported above 50 MiB.",
-        info=0.02,
-    ),
-    fixes=("ddp-buckets",),
-    answer="remove bucket_cap_mb, or lower it to 25",
-)
-
 SMALL = 1 << 20
 """Bytes below which a collective takes as long as one of a few bytes: DDP's first bucket."""
 
@@ -279,9 +253,19 @@ STORM = 20
 """Batch normalisation's collectives per step from which msprof reports them."""
 
 
-def _small(facts: Facts) -> Lost | None:
-    """Gain if the small all-reduces of a step were as few as their bytes need: each one saved
-    counts with the time of the shortest, in which no rank waits for another."""
+@rule(
+    when="each step reduces many small tensors one by one",
+    limits=Limits(
+        "Reported from ten all-reduces below 1 MiB.",
+        info=0.02,
+    ),
+    answer="raise bucket_cap_mb to 25 or more, or reduce one flat tensor",
+)
+def many_small_reductions(facts: Facts) -> Lost | None:
+    """An all-reduce of less than 1 MiB takes as long as one of a few bytes. The cost is the time of
+    the shortest one for each that is avoidable."""
+    # Gain if the small all-reduces of a step were as few as their bytes need: each one saved counts
+    # with the time of the shortest, in which no rank waits for another.
     calls = collective_calls(facts)
     chosen = calls.are(ALL_REDUCE) & ~calls.of_norm & (calls.size > 0)
     count = int(chosen.sum()) // calls.steps
@@ -310,7 +294,17 @@ def _small(facts: Facts) -> Lost | None:
     )
 
 
-def _batch_norm(facts: Facts) -> Lost | None:
+@rule(
+    when="synchronised batch normalisation exchanges statistics in each layer",
+    limits=Limits("msprof reports more than 20 exchanges a step."),
+    answer=(
+        "use BatchNorm, or GroupNorm, which exchanges nothing, or give SyncBatchNorm a smaller "
+        "process group"
+    ),
+)
+def sync_batch_norm(facts: Facts) -> Lost | None:
+    """SyncBatchNorm gathers mean and variance from all ranks, forward and backward, and nothing can
+    hide that. From about 16 samples per GPU on, ordinary batch normalisation works as well."""
     calls = collective_calls(facts)
     count = int(calls.of_norm.sum()) / calls.steps
     if count <= STORM:
@@ -338,37 +332,6 @@ def _exposed(facts: Facts, calls: CollectiveCalls, chosen: Mask) -> int:
     return min(calls.exposed(chosen), judged_step(facts).part(EXPOSED_COMMUNICATION))
 
 
-SYNC_BATCH_NORM = Rule(
-    id="sync-batch-norm",
-    when="synchronised batch normalisation exchanges statistics in each layer",
-    explanation=(
-        "SyncBatchNorm gathers mean and variance from all ranks, forward and backward, and nothing "
-        "can hide that. From about 16 samples per GPU on, ordinary batch normalisation works as "
-        "well."
-    ),
-    lost=_batch_norm,
-    limits=Limits("msprof reports more than 20 exchanges a step."),
-    answer=(
-        "use BatchNorm, or GroupNorm, which exchanges nothing, or give SyncBatchNorm a smaller "
-        "process group"
-    ),
-)
-
-MANY_SMALL = Rule(
-    id="many-small-reductions",
-    when="each step reduces many small tensors one by one",
-    explanation=(
-        "An all-reduce of less than 1 MiB takes as long as one of a few bytes. The cost is the "
-        "time of the shortest one for each that is avoidable."
-    ),
-    lost=_small,
-    limits=Limits(
-        "Reported from ten all-reduces below 1 MiB.",
-        info=0.02,
-    ),
-    answer="raise bucket_cap_mb to 25 or more, or reduce one flat tensor",
-)
-
 LARGE = 16 << 20
 """Bytes from which a collective comes close to the rate of its link, as in nccl-tests."""
 
@@ -389,14 +352,28 @@ USUAL = 0.6
 """Share that large collectives usually reach; nccl-tests reach 0.7 to 0.85."""
 
 
-def _slow(facts: Facts) -> Lost | None:
-    """Gain if large collectives among the cards of one machine reached the usual rate, in time in
-    which nothing hides them and no rank waits for another: by the fastest of them."""
+@rule(
+    when="large collectives reach a small part of the bandwidth of the link between the cards",
+    limits=Limits(
+        "nsys-ai reports collectives below a fifth of the peak.",
+        0.10,
+        0.30,
+    ),
+    answer=(
+        "look for the path with NCCL_DEBUG=INFO and nvidia-smi topo -m, and unset NCCL_P2P_DISABLE"
+    ),
+)
+def slow_network(facts: Facts) -> Lost | None:
+    """The fastest large collective, in the bus bandwidth of nccl-tests, is far below the card's
+    link: data goes through host memory, another socket or a network. In virtual machines ACS or the
+    IOMMU can be the reason."""
+    # Gain if large collectives among the cards of one machine reached the usual rate, in time in
+    # which nothing hides them and no rank waits for another: by the fastest of them.
     judged = judged_step(facts)
     step, exposed = judged.of, judged.part(EXPOSED_COMMUNICATION)
     # Between several machines no rate is known.
     several = facts.run is not None and len({rank.host for rank in facts.run.ranks}) > 1
-    if exposed < SLOW_NETWORK.limits.warning * step.mean or several:
+    if exposed < slow_network.limits.warning * step.mean or several:
         raise NotApplicableError
     calls = collective_calls(facts)
     if not (calls.size > 0).any():
@@ -422,7 +399,7 @@ def _slow(facts: Facts) -> Lost | None:
     if share >= LOW or slow_rank.or_none(facts) is not None:
         return None
     transfer = round(float(crossing.sum()) / reached / calls.steps)
-    left = min(exposed, calls.exposed(chosen), transfer) - cost_of(SINGLE_BUCKET, facts)
+    left = min(exposed, calls.exposed(chosen), transfer) - cost_of(single_bucket, facts)
     cost = max(round(left * (1 - share / USUAL)), 0)
     return Lost(
         cost,
@@ -443,23 +420,3 @@ def _slow(facts: Facts) -> Lost | None:
         worst=Severity.CRITICAL if facts.run else Severity.INFO,
         unproven="the bandwidth that nccl-tests measures on this machine",
     )
-
-
-SLOW_NETWORK = Rule(
-    id="slow-network",
-    when="large collectives reach a small part of the bandwidth of the link between the cards",
-    explanation=(
-        "The fastest large collective, in the bus bandwidth of nccl-tests, is far below the card's "
-        "link: data goes through host memory, another socket or a network. In virtual machines ACS "
-        "or the IOMMU can be the reason."
-    ),
-    lost=_slow,
-    limits=Limits(
-        "nsys-ai reports collectives below a fifth of the peak.",
-        0.10,
-        0.30,
-    ),
-    answer=(
-        "look for the path with NCCL_DEBUG=INFO and nvidia-smi topo -m, and unset NCCL_P2P_DISABLE"
-    ),
-)

@@ -9,12 +9,12 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, severity, without_cost
+from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, rule, severity, without_cost
 from perftui.diagnosis.symptoms.ranks.collectives import (
-    MANY_SMALL,
-    SINGLE_BUCKET,
-    SLOW_NETWORK,
-    SYNC_BATCH_NORM,
+    many_small_reductions,
+    single_bucket,
+    slow_network,
+    sync_batch_norm,
 )
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
@@ -80,12 +80,20 @@ def collective_figures(slow: SlowRank) -> list[Figure]:
     ]
 
 
-def _straggling(facts: Facts) -> Lost | None:
+@rule(
+    when="one rank arrives late at collectives, and the others wait for it",
+    limits=Limits("As in TraceML.", 0.10, 0.20, info=0.05),
+    answer="find what that rank does longer than the others: its data, its host or its GPU",
+)
+def straggler(facts: Facts) -> Lost | None:
+    """No rank leaves a collective before the last one arrives: the rank that spends the least time
+    in collectives holds up the others. The cost is how long they wait. The finding names the
+    longest part of that rank's step, and the line."""
     slow = slow_rank(facts)
     if slow is None:
         return None
     if facts.run is None:
-        return late_rank(facts, slow, STRAGGLER.limits)
+        return late_rank(facts, slow, straggler.limits)
     judged = judged_step(facts)
     step, cost = judged.of, min(slow.lag, judged.of.mean)
     waits = judged.part(EXPOSED_COMMUNICATION)
@@ -94,7 +102,7 @@ def _straggling(facts: Facts) -> Lost | None:
         cost = min(cost, waits)
     line = slow_line(facts)
     place = Place(slow.rank, file=line.file, line=line.line) if line else Place(slow.rank)
-    limit = STRAGGLER.limits.warning
+    limit = straggler.limits.warning
     return Lost(
         cost,
         step,
@@ -122,20 +130,6 @@ def _is_shown(facts: Facts, slow: SlowRank) -> bool:
     return traced is not None and traced.shown == slow.rank
 
 
-STRAGGLER = Rule(
-    id="straggler",
-    when="one rank arrives late at collectives, and the others wait for it",
-    explanation=(
-        "No rank leaves a collective before the last one arrives: the rank that spends the least "
-        "time in collectives holds up the others. The cost is how long they wait. The finding "
-        "names the longest part of that rank's step, and the line."
-    ),
-    lost=_straggling,
-    limits=Limits("As in TraceML.", 0.10, 0.20, info=0.05),
-    answer="find what that rank does longer than the others: its data, its host or its GPU",
-)
-
-
 ALWAYS = 0.6
 """Share of steps in which one rank is last from which it is the straggler; gpuprof."""
 
@@ -143,8 +137,22 @@ FULL = 0.8
 """Share of its GPU's memory from which the fullest rank is short of it; TraceML."""
 
 
-def _memory(facts: Facts) -> Lost | None:
-    """The ranks with the largest and the smallest peak of memory, as counted by PyTorch."""
+@rule(
+    when="one rank holds much more GPU memory than another, and is nearly full",
+    limits=Limits.of_hint(
+        0.20,
+        "As in TraceML.",
+        of="of the fullest rank's memory",
+    ),
+    answer=(
+        "pass map_location to torch.load, gather results on the CPU, and give ranks equal stages "
+        "and batches"
+    ),
+)
+def uneven_memory(facts: Facts) -> Lost | None:
+    """The fullest rank limits the batch size of all. It may hold more of the model, longer samples,
+    or tensors that all ranks load to the first GPU."""
+    # The ranks with the largest and the smallest peak of memory, as counted by PyTorch.
     run = facts.run
     if run is None or run.world < 2:
         raise NotApplicableError
@@ -156,7 +164,7 @@ def _memory(facts: Facts) -> Lost | None:
     peaks = {place: used.peak_allocated for place, used in with_peak.items()}
     most, least = max(peaks, key=lambda p: (peaks[p], -p)), min(peaks, key=lambda p: (peaks[p], p))
     skew = 1 - peaks[least] / peaks[most]
-    if severity(skew, UNEVEN_MEMORY.limits) is None:
+    if severity(skew, uneven_memory.limits) is None:
         return None
     cards = machine_use(facts.of_rank(most)).memory
     if not cards:
@@ -170,7 +178,7 @@ def _memory(facts: Facts) -> Lost | None:
         f"{fmt.size(peaks[least])}: the fullest ({fmt.percent(share)} of its GPU) limits the batch "
         "size of all.",
         (
-            Figure.share("less on the emptiest", skew, UNEVEN_MEMORY.limits.info),
+            Figure.share("less on the emptiest", skew, uneven_memory.limits.info),
             Figure.share("of its GPU on the fullest", share, FULL, Place(rank=most)),
             Figure(f"rank {most}, peak", peaks[most], "B", place=Place(rank=most)),
             Figure(f"rank {least}, peak", peaks[least], "B", place=Place(rank=least)),
@@ -260,36 +268,27 @@ CHANGING = Rule(
     ),
 )
 
-UNEVEN_MEMORY = Rule(
-    id="uneven-memory",
-    when="one rank holds much more GPU memory than another, and is nearly full",
-    explanation=(
-        "The fullest rank limits the batch size of all. It may hold more of the model, longer "
-        "samples, or tensors that all ranks load to the first GPU."
-    ),
-    lost=_memory,
-    limits=Limits.of_hint(
-        0.20,
-        "As in TraceML.",
-        of="of the fullest rank's memory",
-    ),
-    answer=(
-        "pass map_location to torch.load, gather results on the CPU, and give ranks equal stages "
-        "and batches"
-    ),
-)
-
 MANY = 10
 """Collectives per step from which their number is reported."""
 
-SPECIFIC = (SYNC_BATCH_NORM, MANY_SMALL, SINGLE_BUCKET, SLOW_NETWORK, CHANGING)
+SPECIFIC = (sync_batch_norm, many_small_reductions, single_bucket, slow_network, CHANGING)
 """Rules about parts of the exposed communication, which the general rule excludes."""
 
 OVERLAP_LOW = 0.3
 """Hidden share of communication below which it is reported; nsys-ai."""
 
 
-def _exposed(facts: Facts) -> Lost | None:
+@rule(
+    when="communication between ranks is not hidden behind computation",
+    limits=Limits("As in the TensorBoard plugin and xprof.", 0.10, 0.30, info=0.05),
+    claims=Claim(phase=EXPOSED_COMMUNICATION),
+    answer=(
+        "overlap collectives with computation, or shorten them: larger buckets, no_sync(), "
+        "compression"
+    ),
+)
+def communication_exposed(facts: Facts) -> Lost | None:
+    """The cost is the time in collectives during which nothing is computed."""
     judged = judged_step(facts)
     exposed = judged.part(EXPOSED_COMMUNICATION)
     _, reducing = backward_passes.or_none(facts) or (0.0, 0.0)
@@ -337,17 +336,3 @@ def _hidden(facts: Facts) -> float | None:
         return None
     whole = collective_time.or_none(facts)
     return 1 - trace.part(EXPOSED_COMMUNICATION) / whole if whole else None
-
-
-EXPOSED = Rule(
-    id="communication-exposed",
-    when="communication between ranks is not hidden behind computation",
-    explanation="The cost is the time in collectives during which nothing is computed.",
-    lost=_exposed,
-    limits=Limits("As in the TensorBoard plugin and xprof.", 0.10, 0.30, info=0.05),
-    claims=Claim(phase=EXPOSED_COMMUNICATION),
-    answer=(
-        "overlap collectives with computation, or shorten them: larger buckets, no_sync(), "
-        "compression"
-    ),
-)

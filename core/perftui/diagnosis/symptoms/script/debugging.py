@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.ops.calls import launch_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.gpu.host_waits import idle_of_host
@@ -141,7 +141,20 @@ class _Flag:
     """Whether it may cost more."""
 
 
-def _left_on(facts: Facts) -> Lost | None:
+@rule(
+    when="a debugging switch is left on",
+    limits=Limits(
+        "Below 5 % the switch is only reported as on.",
+        info=0.0,
+    ),
+    fixes=("anomaly-off", "deterministic-off"),
+    answer="remove the line that turns the switch on, or unset its environment variable",
+    slows_launches=True,
+)
+def debug_flags(facts: Facts) -> Lost | None:
+    """Anomaly detection checks each result for NaN. CUDA_LAUNCH_BLOCKING waits for each kernel. A
+    trace function (a debugger, coverage, cProfile) runs for every call or line of Python.
+    Deterministic algorithms are reported for information only."""
     setup = settings(facts)
     flags = [flag for flag in (_anomaly(facts, setup), _blocking(facts, setup)) if flag]
     flags += [_slowed(facts, cause) for cause in slowed(facts)]
@@ -163,7 +176,7 @@ def _left_on(facts: Facts) -> Lost | None:
     if step is not None:
         costs = f", which takes {'at least ' * worst.is_least}{step.part_of(worst.cost)}"
         share = worst.cost / step.mean
-        figures.insert(0, Figure.share(worst.name, share, FLAGS.limits.warning, place))
+        figures.insert(0, Figure.share(worst.name, share, debug_flags.limits.warning, place))
     return Lost(
         worst.cost,
         step,
@@ -292,24 +305,6 @@ def _costless(facts: Facts, setup: Settings) -> list[_Flag]:
     return flags
 
 
-FLAGS = Rule(
-    id="debug-flags",
-    when="a debugging switch is left on",
-    explanation=(
-        "Anomaly detection checks each result for NaN. CUDA_LAUNCH_BLOCKING waits for each kernel. "
-        "A trace function (a debugger, coverage, cProfile) runs for every call or line of Python. "
-        "Deterministic algorithms are reported for information only."
-    ),
-    lost=_left_on,
-    limits=Limits(
-        "Below 5 % the switch is only reported as on.",
-        info=0.0,
-    ),
-    fixes=("anomaly-off", "deterministic-off"),
-    answer="remove the line that turns the switch on, or unset its environment variable",
-    slows_launches=True,
-)
-
 SPOILED = 0.15
 """Share of a window's steps from which the profiler's own time spoils it; nsys-ai."""
 
@@ -321,7 +316,15 @@ _PROFILES = re.compile(
 _MADE = r"\b(profile|profiler\.profile|emit_nvtx|emit_itt)\s*\("
 
 
-def _profiling(facts: Facts) -> Lost | None:
+@rule(
+    when="the script's own profiler takes time, or profiling distorts the trace",
+    limits=Limits("nsys-ai calls a window unreliable from 15 %.", info=0.0),
+    fixes=("profiler-schedule",),
+    answer="remove the profiler, or give it a schedule with few active steps and repeat=1",
+)
+def profiler_overhead(facts: Facts) -> Lost | None:
+    """A torch.profiler around the whole training slows every operator, even more with stacks and
+    shapes. Only one profiler can run at a time, so perftui records no windows meanwhile."""
     if not runs_own_profiler(facts):
         return _own_window(facts)
     step = steady_step(facts)
@@ -341,7 +344,7 @@ def _profiling(facts: Facts) -> Lost | None:
         step,
         f"The script runs its own profiler{place.at}{takes}: perftui cannot profile a window "
         "meanwhile.",
-        (Figure.share("in the profiler", share, OVERHEAD.limits.warning, place),),
+        (Figure.share("in the profiler", share, profiler_overhead.limits.warning, place),),
         place=place,
         parts=(OTHER, f"{PYTHON_IN}{OTHER}", GapCause.PROFILER.value, GapCause.PYTHON.value),
     )
@@ -360,17 +363,3 @@ def _own_window(facts: Facts) -> Lost | None:
         (Figure.share("profiler", share, SPOILED),),
         fixes=(),
     )
-
-
-OVERHEAD = Rule(
-    id="profiler-overhead",
-    when="the script's own profiler takes time, or profiling distorts the trace",
-    explanation=(
-        "A torch.profiler around the whole training slows every operator, even more with stacks "
-        "and shapes. Only one profiler can run at a time, so perftui records no windows meanwhile."
-    ),
-    lost=_profiling,
-    limits=Limits("nsys-ai calls a window unreliable from 15 %.", info=0.0),
-    fixes=("profiler-schedule",),
-    answer="remove the profiler, or give it a schedule with few active steps and repeat=1",
-)

@@ -11,7 +11,7 @@ from perftui.analysis.intervals import union
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, Work, in_step, operators
 from perftui.facts.fact import Facts, NotApplicableError, fact, trace_fact
 from perftui.facts.place import Place
@@ -158,7 +158,22 @@ MOSTLY_WAITS = 0.5
 """Share of evaluation that waits for data from which its loader is the cause."""
 
 
-def _lost(facts: Facts) -> Lost | None:
+@rule(
+    when="evaluation takes much of the run",
+    limits=Limits(
+        "From half on, it takes longer than training.",
+        0.20,
+        0.50,
+        of="of the run",
+    ),
+    fixes=("no-grad", "evaluate-less-often"),
+    answer=(
+        "evaluate less often or on part of the data, with larger batches, workers and "
+        "torch.no_grad()"
+    ),
+)
+def evaluation_rule(facts: Facts) -> Lost | None:
+    """Evaluation keeps nothing for a backward pass, so its batches can be larger."""
     between = evaluation(facts)
     losses = [_in_each_step(facts), _now_and_then(facts, between) if between else None]
     lost = max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
@@ -255,22 +270,3 @@ def _sentence(stats: Evaluation, step: StepBreakdown, where: str) -> str:
         f"{fmt.duration(stats.per_step)} for each training step"
         f"{waits if stats.waiting >= MOSTLY_WAITS else ''}."
     )
-
-
-EVALUATION = Rule(
-    id="evaluation",
-    when="evaluation takes much of the run",
-    explanation="Evaluation keeps nothing for a backward pass, so its batches can be larger.",
-    lost=_lost,
-    limits=Limits(
-        "From half on, it takes longer than training.",
-        0.20,
-        0.50,
-        of="of the run",
-    ),
-    fixes=("no-grad", "evaluate-less-often"),
-    answer=(
-        "evaluate less often or on part of the data, with larger batches, workers and "
-        "torch.no_grad()"
-    ),
-)

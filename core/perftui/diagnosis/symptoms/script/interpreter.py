@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, python_lock
@@ -29,7 +29,18 @@ MOST = 0.9
 """Share of all collection time: if full collections take less, the others are named too."""
 
 
-def _lost(facts: Facts) -> Lost | None:
+@rule(
+    when="Python's garbage collector holds up the training",
+    limits=Limits(
+        "msprof reports pauses of 1 ms; here 1 % is a hint.",
+        info=0.01,
+    ),
+    fixes=("collect-off", "gc-freeze"),
+    answer="remove gc.collect() from the loop, and call gc.freeze() or gc.disable() after start-up",
+)
+def gc_pauses_rule(facts: Facts) -> Lost | None:
+    """A full collection visits every live object while everything else waits. A training seldom has
+    reference cycles; without them gc.collect() frees nothing."""
     step, pauses = steady_step(facts), gc_pauses(facts)
     judged = judged_step.or_none(facts)
     parts, cost = PYTHON_AT_WORK, pauses.per_step
@@ -92,30 +103,22 @@ def _figures(pauses: GcPauses, facts: Facts) -> list[Figure]:
     return figures
 
 
-PAUSES = Rule(
-    id="gc-pauses",
-    when="Python's garbage collector holds up the training",
-    explanation=(
-        "A full collection visits every live object while everything else waits. A training seldom "
-        "has reference cycles; without them gc.collect() frees nothing."
-    ),
-    lost=_lost,
-    limits=Limits(
-        "msprof reports pauses of 1 ms; here 1 % is a hint.",
-        info=0.01,
-    ),
-    fixes=("collect-off", "gc-freeze"),
-    answer="remove gc.collect() from the loop, and call gc.freeze() or gc.disable() after start-up",
-)
-
 UNKNOWN = (
     "other threads held the GIL, but none at a line of the script, and how long the main thread "
     "ran meanwhile is not known"
 )
 
 
-def _contention(facts: Facts) -> Lost | None:
-    """Upper bound: time in which another thread held the lock and the main thread did not run."""
+@rule(
+    when="another thread runs Python while the training thread waits for the GIL",
+    limits=Limits("As for other waits.", 0.10, 0.25, info=0.05),
+    answer="move the thread's work to a separate process, or let the thread sleep",
+)
+def gil_contention(facts: Facts) -> Lost | None:
+    """Only one thread of a process runs Python at a time, and one that computes holds the GIL for 5
+    ms. The cost is the time that others held it while the training thread neither ran nor waited
+    for a core."""
+    # Upper bound: time in which another thread held the lock and the main thread did not run.
     lock = python_lock(facts)
     if lock is None:
         raise NotApplicableError
@@ -164,17 +167,3 @@ def _parts(judged: JudgedStep) -> tuple[str, ...]:
         for part in judged.parts
         if not (part.computes and judged.sees_operators) and part.name != "input_wait"
     )
-
-
-CONTENTION = Rule(
-    id="gil-contention",
-    when="another thread runs Python while the training thread waits for the GIL",
-    explanation=(
-        "Only one thread of a process runs Python at a time, and one that computes holds the GIL "
-        "for 5 ms. The cost is the time that others held it while the training thread neither ran "
-        "nor waited for a core."
-    ),
-    lost=_contention,
-    limits=Limits("As for other waits.", 0.10, 0.25, info=0.05),
-    answer="move the thread's work to a separate process, or let the thread sleep",
-)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.place import Place
 from perftui.run.files import open_regular
@@ -111,8 +111,15 @@ def _hints(path: Path, size: int) -> tuple[LibraryHint, ...]:
     return tuple(hints.values())
 
 
-def _hinted(facts: Facts) -> Lost | None:
-    """Messages of libraries about speed; their cost is unknown, so it is 0."""
+@rule(
+    when="a library says in the output that something is slow",
+    limits=Limits.of_hint(0.5, "The cost is not measured."),
+    answer="follow the message",
+)
+def library_says(facts: Facts) -> Lost | None:
+    """Libraries print advice once, at the start, where it is easily missed. The other findings show
+    what it costs here."""
+    # Messages of libraries about speed; their cost is unknown, so it is 0.
     hints = _read(facts, lambda path, size: _hints(path, min(size, FIRST_BYTES)))
     if not hints:
         return None
@@ -126,21 +133,9 @@ def _hinted(facts: Facts) -> Lost | None:
             for hint in hints
         ),
         first.place,
-        share=LIBRARY_SAYS.limits.info,
+        share=library_says.limits.info,
     )
 
-
-LIBRARY_SAYS = Rule(
-    id="library-says",
-    when="a library says in the output that something is slow",
-    explanation=(
-        "Libraries print advice once, at the start, where it is easily missed. The other findings "
-        "show what it costs here."
-    ),
-    lost=_hinted,
-    limits=Limits.of_hint(0.5, "The cost is not measured."),
-    answer="follow the message",
-)
 
 _ENDED = "it exited by itself; its own error is further up in the output"
 
@@ -182,8 +177,18 @@ def _death(path: Path, size: int) -> tuple[str, str, int] | None:
     return tuple(_CAUSES)[kind - 1], message, sum(other == kind for other, _ in matches)
 
 
-def _died(facts: Facts) -> Lost | None:
-    """The cost is unknown: mostly it is the run."""
+@rule(
+    when="workers of the data loader die, or run out of shared memory",
+    limits=Limits.of_hint(0.5, "The cost is not part of a step."),
+    answer=(
+        "give the container more shared memory (--shm-size=8g), use fewer workers, or lower "
+        "prefetch_factor"
+    ),
+)
+def workers_died(facts: Facts) -> Lost | None:
+    """Workers pass batches through shared memory (/dev/shm), of which a container has 64 MB. Too
+    little memory or too many open files (ulimit -n) also end workers."""
+    # The cost is unknown: mostly it is the run.
     death = _read(facts, _death)
     # Ending the training also ends its workers, and torch may report that.
     killed = facts.run is not None and facts.run.manifest.status is Status.KILLED
@@ -193,21 +198,5 @@ def _died(facts: Facts) -> Lost | None:
     return without_cost(
         f'A worker of the data loader failed ("{message}"): {why}.',
         (Figure("messages of this kind", messages, "count"),),
-        share=WORKERS_DIED.limits.info,
+        share=workers_died.limits.info,
     )
-
-
-WORKERS_DIED = Rule(
-    id="workers-died",
-    when="workers of the data loader die, or run out of shared memory",
-    explanation=(
-        "Workers pass batches through shared memory (/dev/shm), of which a container has 64 MB. "
-        "Too little memory or too many open files (ulimit -n) also end workers."
-    ),
-    lost=_died,
-    limits=Limits.of_hint(0.5, "The cost is not part of a step."),
-    answer=(
-        "give the container more shared memory (--shm-size=8g), use fewer workers, or lower "
-        "prefetch_factor"
-    ),
-)

@@ -14,7 +14,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, EXPOSED_COPIES, FORWARD, OPERATORS, OPTIMIZER, OTHER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, line_figures, more_profiled
+from perftui.diagnosis.rule import Claim, Limits, Lost, line_figures, more_profiled, rule
 from perftui.facts.cpu.machine import core_wait, has_gpu, without_core_wait
 from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, fewer_calls, judged_operators
@@ -240,52 +240,6 @@ _SHOWN = 4
 """Lines listed."""
 
 
-def _lost(facts: Facts) -> Lost | None:
-    if facts.run is None:
-        # A trace alone does not mark the script's own Python.
-        raise NotApplicableError
-    judged, own = judged_step(facts), script_python(facts)
-    if not judged.on_device and has_gpu(facts):
-        raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
-    step = judged.of
-    own = replace(own, ns=without_core_wait(facts, own.ns))
-    at = own.at if own.at and own.at.share >= LEAST_NAMED else None
-    unproven = "" if at else "stack samples that show the line"
-    if not own.sees_operators:
-        unproven = "a profiled window that shows the operators"
-    who = "The GPU idles" if judged.on_device else "The script's own Python takes"
-    limits, named = PYTHON.limits, own.at.share * own.ns if own.at else own.ns
-    turns, back = _loop_at(facts, at.line) if at else None, f"{PYTHON_IN}{BACKWARD}"
-    more = 0
-    if at and turns and judged.part(back) and own.ns >= _LEAST * step.mean:
-        ops, _ = judged_operators(facts)
-        is_known = BACKWARD in _looped(ops, loops_over_rows(facts), loops(facts))
-        # Between nodes of the backward pass the engine takes as long as Python that made the nodes.
-        more = 0 if is_known else min(judged.part(back), round(named * at.in_forward))
-    named, whole = named + more, own.ns + more
-    # Nothing to change at a single place.
-    is_spread = named < limits.warning * step.mean and whole < limits.critical * step.mean
-    while_ = " while the script runs its own Python" if judged.on_device else ""
-    begins = (
-        LineShare(at.line.file, turns.begins) if at and turns and "taught" in turns.kind else None
-    )
-    return Lost(
-        whole,
-        step,
-        f"{who} {step.part_of(own.ns)}{while_}{_named(at)}"
-        f"{f', in a loop whose backward pass takes {fmt.duration(more)} more' if more else ''}.",
-        (
-            Figure.share("the script's own Python", own.ns / step.mean, PYTHON.limits.warning),
-            *line_figures(facts, own.at.lines if own.at else None, "at", _SHOWN),
-        ),
-        place=facts.at(begins or at.line) if at else None,
-        parts=(*own.parts, back) if more else own.parts,
-        doubt=_doubt(judged, own, at),
-        worst=Severity.INFO if is_spread else Severity.CRITICAL,
-        unproven=unproven,
-    )
-
-
 def _loop_at(facts: Facts, line: LineShare) -> Turns | None:
     """The loop around ``line`` whose turns could all be computed at once."""
     path = Path(line.file)
@@ -317,14 +271,9 @@ def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> 
 
 _LEAST = 0.05
 
-PYTHON = Rule(
-    id="python-bound",
+
+@rule(
     when="the script's own Python takes long: logging, statistics, copies, waiting",
-    explanation=(
-        "Between forward, backward and optimizer the script does its own work in Python, and the "
-        "model waits."
-    ),
-    lost=_lost,
     limits=Limits(
         "As in the TensorBoard plugin.",
         0.10,
@@ -335,6 +284,55 @@ PYTHON = Rule(
     fixes=("sleep-off", "less-often"),
     answer="log every N steps, compute on whole tensors, or move the work to a thread",
 )
+def python_bound(facts: Facts) -> Lost | None:
+    """Between forward, backward and optimizer the script does its own work in Python, and the model
+    waits."""
+    if facts.run is None:
+        # A trace alone does not mark the script's own Python.
+        raise NotApplicableError
+    judged, own = judged_step(facts), script_python(facts)
+    if not judged.on_device and has_gpu(facts):
+        raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
+    step = judged.of
+    own = replace(own, ns=without_core_wait(facts, own.ns))
+    at = own.at if own.at and own.at.share >= LEAST_NAMED else None
+    unproven = "" if at else "stack samples that show the line"
+    if not own.sees_operators:
+        unproven = "a profiled window that shows the operators"
+    who = "The GPU idles" if judged.on_device else "The script's own Python takes"
+    limits, named = python_bound.limits, own.at.share * own.ns if own.at else own.ns
+    turns, back = _loop_at(facts, at.line) if at else None, f"{PYTHON_IN}{BACKWARD}"
+    more = 0
+    if at and turns and judged.part(back) and own.ns >= _LEAST * step.mean:
+        ops, _ = judged_operators(facts)
+        is_known = BACKWARD in _looped(ops, loops_over_rows(facts), loops(facts))
+        # Between nodes of the backward pass the engine takes as long as Python that made the nodes.
+        more = 0 if is_known else min(judged.part(back), round(named * at.in_forward))
+    named, whole = named + more, own.ns + more
+    # Nothing to change at a single place.
+    is_spread = named < limits.warning * step.mean and whole < limits.critical * step.mean
+    while_ = " while the script runs its own Python" if judged.on_device else ""
+    begins = (
+        LineShare(at.line.file, turns.begins) if at and turns and "taught" in turns.kind else None
+    )
+    return Lost(
+        whole,
+        step,
+        f"{who} {step.part_of(own.ns)}{while_}{_named(at)}"
+        f"{f', in a loop whose backward pass takes {fmt.duration(more)} more' if more else ''}.",
+        (
+            Figure.share(
+                "the script's own Python", own.ns / step.mean, python_bound.limits.warning
+            ),
+            *line_figures(facts, own.at.lines if own.at else None, "at", _SHOWN),
+        ),
+        place=facts.at(begins or at.line) if at else None,
+        parts=(*own.parts, back) if more else own.parts,
+        doubt=_doubt(judged, own, at),
+        worst=Severity.INFO if is_spread else Severity.CRITICAL,
+        unproven=unproven,
+    )
+
 
 HELD_UP = 1.25
 """Ratio of profiled steps to others, besides the profiler's own time, from which something else
@@ -437,7 +435,7 @@ def _looped(ops: Operators, over_rows: Sequence[Loop], loops_: Sequence[Loop]) -
 
 
 PYTHON_IN_MODEL = replace(
-    PYTHON,
+    python_bound,
     lost=python_in_model,
     limits=Limits("perfessor reports host time from 15 %; 10 % is worth a hint.", 0.15, info=0.10),
     claims=Claim(),

@@ -15,7 +15,7 @@ import numpy as np
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, INPUT_WAIT, OPERATORS, OTHER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule
+from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.data_loader.batch_place import making_batches
 from perftui.facts.data_loader.input_wait import input_wait
 from perftui.facts.data_loader.loader import loader_starts
@@ -184,7 +184,15 @@ def _within(again: RepeatedWork, line: int, stacks: Table, rows: Int64) -> Int64
     return rows
 
 
-def _lost(facts: Facts) -> Lost | None:
+@rule(
+    when="a loop computes the same value again in each turn",
+    limits=Limits("As for the script's own Python.", 0.10, 0.20, info=0.05),
+    answer="compute the value once, before the loop",
+)
+def repeated_work_rule(facts: Facts) -> Lost | None:
+    """The source shows that a call gives the same result in each turn of a loop, for each sample or
+    at each use: its inputs stay the same, it draws no random numbers, and nothing there trains it.
+    The cost is at most the sampled time of all calls but the first, without their backward pass."""
     if facts.run is None:
         raise NotApplicableError
     judged, again = judged_step(facts), repeated_work(facts)
@@ -202,7 +210,7 @@ def _lost(facts: Facts) -> Lost | None:
         judged.of,
         f"{work} at {place.short} gives the same {_when(again, name)}, and is computed each "
         f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
-        (Figure.share("done again", cost / judged.of.mean, REPEATED_WORK.limits.warning),),
+        (Figure.share("done again", cost / judged.of.mean, repeated_work_rule.limits.warning),),
         place=place,
         parts=_parts(judged, again),
         advice=f"compute {work} once, {_where(again, name)}",
@@ -253,21 +261,6 @@ def _parts(judged: JudgedStep, work: SampledWork) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-REPEATED_WORK = Rule(
-    id="repeated-work",
-    when="a loop computes the same value again in each turn",
-    explanation=(
-        "The source shows that a call gives the same result in each turn of a loop, for each "
-        "sample or at each use: its inputs stay the same, it draws no random numbers, and nothing "
-        "there trains it. The cost is at most the sampled time of all calls but the first, without "
-        "their backward pass."
-    ),
-    lost=_lost,
-    limits=Limits("As for the script's own Python.", 0.10, 0.20, info=0.05),
-    answer="compute the value once, before the loop",
-)
-
-
 _UNREAD = {
     "never": ("read by nothing afterwards", "leave {work} out"),
     "last": (
@@ -279,7 +272,15 @@ _UNREAD = {
 """How a result is read, and what to do."""
 
 
-def _unread(facts: Facts) -> Lost | None:
+@rule(
+    when="the script computes results of which it reads none, the last or a few",
+    limits=repeated_work_rule.limits,
+    answer="leave the computation out, or move it to where its result is read",
+)
+def unread_result_rule(facts: Facts) -> Lost | None:
+    """The source shows that nothing with an effect reads the result, or only after the loop or on
+    some steps. The cost is the sampled time of its lines; other statements that call the same
+    function have equal parts of that time."""
     if facts.run is None:
         raise NotApplicableError
     judged, unread = judged_step(facts), unread_result(facts)
@@ -296,23 +297,13 @@ def _unread(facts: Facts) -> Lost | None:
         cost,
         judged.of,
         f"{work} at {place.short} is {why.format(line=where)}: {many} {judged.of.part_of(whole)}.",
-        (Figure.share("computed for nobody", cost / judged.of.mean, UNREAD.limits.warning),),
+        (
+            Figure.share(
+                "computed for nobody", cost / judged.of.mean, unread_result_rule.limits.warning
+            ),
+        ),
         place=place,
         parts=_parts(judged, unread),
         worst=Severity.CRITICAL if calls == 1 else Severity.WARNING,
         advice=advice.format(work=work),
     )
-
-
-UNREAD = Rule(
-    id="unread-result",
-    when="the script computes results of which it reads none, the last or a few",
-    explanation=(
-        "The source shows that nothing with an effect reads the result, or only after the loop or "
-        "on some steps. The cost is the sampled time of its lines; other statements that call the "
-        "same function have equal parts of that time."
-    ),
-    lost=_unread,
-    limits=REPEATED_WORK.limits,
-    answer="leave the computation out, or move it to where its result is read",
-)

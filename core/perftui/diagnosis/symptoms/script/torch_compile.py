@@ -11,7 +11,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, notes_of
 from perftui.facts.script.compilations_and_pauses import compiling_within
 from perftui.facts.source.lines import LineShare
@@ -27,9 +27,16 @@ USUAL_GAIN = 0.43
 """Usual relative slowdown of a step without it; PyTorch's mean of 163 models on an A100."""
 
 
-def _unpaid(facts: Facts) -> Lost | None:
-    """Compiling before the first steady step, as reported by torch. It is no part of a step, and
-    the time of steps without it is unknown."""
+@rule(
+    when="torch.compile takes longer than it saves in so short a run",
+    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
+    answer="leave torch.compile out of short runs, or keep its cache (TORCHINDUCTOR_CACHE_DIR)",
+)
+def compile_not_paid(facts: Facts) -> Lost | None:
+    """The number of steps assumes 1.43 times the step without torch.compile, PyTorch's mean over
+    163 models."""
+    # Compiling before the first steady step, as reported by torch. It is no part of a step, and the
+    # time of steps without it is unknown.
     manifest = facts.manifest
     if manifest is None or not run_is_over(facts) or not notes_of(facts.events, "compile"):
         raise NotApplicableError
@@ -52,7 +59,7 @@ def _unpaid(facts: Facts) -> Lost | None:
         f"usual gain that pays off after {fmt.several(pays_from, 'step')}, and this run "
         f"had {steps:,}.",
         (
-            Figure.share("compiling, of the run", share, UNPAID.limits.info),
+            Figure.share("compiling, of the run", share, compile_not_paid.limits.info),
             Figure("steps", steps, "count"),
             Figure("mean step", step.mean, "ns"),
             Figure("step without it at which it pays off", needed, "ns"),
@@ -61,18 +68,6 @@ def _unpaid(facts: Facts) -> Lost | None:
     )
 
 
-UNPAID = Rule(
-    id="compile-not-paid",
-    when="torch.compile takes longer than it saves in so short a run",
-    explanation=(
-        "The number of steps assumes 1.43 times the step without torch.compile, PyTorch's mean "
-        "over 163 models."
-    ),
-    lost=_unpaid,
-    limits=Limits.of_hint(0.20, "A longer run makes up for it.", of="of the run"),
-    answer="leave torch.compile out of short runs, or keep its cache (TORCHINDUCTOR_CACHE_DIR)",
-)
-
 FEWEST_AGAIN = 3
 """Fewer recompilations are warm-up: a second shape makes sizes dynamic, and evaluation is compiled
 when it first runs."""
@@ -80,8 +75,17 @@ when it first runs."""
 _PHASES = ("forward", "backward", "other")
 
 
-def _lost(facts: Facts) -> Lost | None:
-    """Compiling as reported by torch; by samples if it reports none, or they find much more."""
+@rule(
+    when="torch.compile recompiles after the warm-up",
+    limits=Limits(),
+    claims=Claim(idle=GapCause.LAUNCH),
+    fixes=("compile-dynamic",),
+    answer="pass dynamic=True, call mark_dynamic, or pad inputs to a few shapes",
+)
+def recompiles(facts: Facts) -> Lost | None:
+    """Compiled code is valid for the shapes, types and values that it was compiled for.
+    TORCH_LOGS=recompiles prints the guard that failed."""
+    # Compiling as reported by torch; by samples if it reports none, or they find much more.
     step, rows, stacks = steady_step(facts), steady_rows(facts), moments(facts)
     notes, times, whole = compiling_within(facts.events, rows)
     if stacks is None and not notes:
@@ -136,20 +140,6 @@ def _function(note: Mapping[str, object]) -> LineShare | None:
     return LineShare(printable(file), line, printable(str(note.get("function") or "")))
 
 
-RECOMPILES = Rule(
-    id="recompiles",
-    when="torch.compile recompiles after the warm-up",
-    explanation=(
-        "Compiled code is valid for the shapes, types and values that it was compiled for. "
-        "TORCH_LOGS=recompiles prints the guard that failed."
-    ),
-    lost=_lost,
-    limits=Limits(),
-    claims=Claim(idle=GapCause.LAUNCH),
-    fixes=("compile-dynamic",),
-    answer="pass dynamic=True, call mark_dynamic, or pad inputs to a few shapes",
-)
-
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
 """The compiler's name for the rest of a function after the line at which it stopped."""
 
@@ -168,8 +158,16 @@ _NAMED = 3
 """Lines in the sentence."""
 
 
-def _broken(facts: Facts) -> Lost | None:
-    """Graph breaks cost 0: the real cost depends on what could have been fused across them."""
+@rule(
+    when="torch.compile cannot capture the model as one graph",
+    limits=Limits.of_hint(0.5, "What could be fused is not known."),
+    answer="move the line out of the compiled function, or keep the value a tensor",
+)
+def graph_breaks(facts: Facts) -> Lost | None:
+    """Nothing is fused across a graph break, and CUDA graphs are split. Usual reasons are reading a
+    value, printing, and calls that the compiler does not support. TORCH_LOGS=graph_breaks prints
+    them."""
+    # Graph breaks cost 0: the real cost depends on what could have been fused across them.
     if facts.run is None:
         raise NotApplicableError
     # In order of occurrence, each with the number of compilations of the code after it.
@@ -187,19 +185,5 @@ def _broken(facts: Facts) -> Lost | None:
             for line, count in breaks.items()
         ),
         place=facts.at(first),
-        share=GRAPH_BREAKS.limits.info,
+        share=graph_breaks.limits.info,
     )
-
-
-GRAPH_BREAKS = Rule(
-    id="graph-breaks",
-    when="torch.compile cannot capture the model as one graph",
-    explanation=(
-        "Nothing is fused across a graph break, and CUDA graphs are split. Usual reasons are "
-        "reading a value, printing, and calls that the compiler does not support. "
-        "TORCH_LOGS=graph_breaks prints them."
-    ),
-    lost=_broken,
-    limits=Limits.of_hint(0.5, "What could be fused is not known."),
-    answer="move the line out of the compiled function, or keep the value a tensor",
-)

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.diagnosis.symptoms.operators.slow_values import subnormal_over_time
 from perftui.facts.cpu.machine import busy_host, core_wait, has_gpu
 from perftui.facts.fact import Facts, UnknownError, finite, notes_of, samples
@@ -83,13 +83,27 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
     return f"{what} pile up: {first} at first, {last} at last{at}", line
 
 
-def _steps(facts: Facts) -> Lost | None:
+@rule(
+    when="steps take longer and longer",
+    limits=Limits(
+        "A rise by a tenth over the run costs 5 % on average.",
+        info=0.025,
+    ),
+    answer=(
+        "find what grows: keep sums in place of lists, append to files, and detach what is passed "
+        "on"
+    ),
+)
+def growing_steps_rule(facts: Facts) -> Lost | None:
+    """One part of the step takes longer each time: a list that is concatenated, a file that is
+    rewritten, a hook registered in each step, or losses and hidden states that keep their
+    graphs."""
     step, (added, adds) = steady_step(facts), _piling(facts)
     once = f"{_ONCE} (handle.remove())" if "hooks" in added else _ONCE
     rise = growing_steps.or_none(facts) if added else growing_steps(facts)
     if rise is None:
         place, told = facts.at(adds) if adds else None, f"{added[:1].upper()}{added[1:]}."
-        lost = without_cost(told, (), place, share=GROWING.limits.info, advice=once)
+        lost = without_cost(told, (), place, share=growing_steps_rule.limits.info, advice=once)
         return replace(lost, worst=Severity.INFO) if added else None
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
@@ -173,9 +187,16 @@ def _rss(rss: Trend | None) -> list[Figure]:
     return [Figure(f"memory at {when}", round(size), "B") for when, size in ends]
 
 
-def _kept(facts: Facts) -> Lost | None:
-    """Backward passes through the graphs of earlier steps, until those are released, by their times
-    and by the text; if all are kept, steps grow over the run."""
+@rule(
+    when="backward runs through the graphs of earlier steps, more of them each time",
+    limits=Limits(),
+    answer="pass on state.detach() and drop retain_graph, or detach every N steps",
+)
+def kept_graph(facts: Facts) -> Lost | None:
+    """Backward runs through all steps since the hidden state or sum was last reset. With detach()
+    gradients stop at the step, as truncated backpropagation intends."""
+    # Backward passes through the graphs of earlier steps, until those are released, by their times
+    # and by the text; if all are kept, steps grow over the run.
     step, line = steady_step(facts), line_that_keeps_graph(facts)
     if line is None or matching_line(facts, _RETAINS) is None:
         return None
@@ -207,8 +228,21 @@ def _kept(facts: Facts) -> Lost | None:
     )
 
 
-def _memory_growth(facts: Facts) -> Lost | None:
-    """Memory that grows with each step: it costs no time, but may end the run."""
+@rule(
+    when="the memory of the training grows with every step",
+    limits=Limits(
+        "Caches and pools fill in any run.",
+        0.50,
+        1.0,
+        of="of its memory at first",
+        info=0.10,
+    ),
+    answer="detach what is kept, clear lists, and limit caches",
+)
+def memory_growth(facts: Facts) -> Lost | None:
+    """The script keeps something of each step: a list that is never cleared, tensors with their
+    graphs, or a cache without a limit. A long run will run out of memory."""
+    # Memory that grows with each step: it costs no time, but may end the run.
     step, rss = steady_step(facts), rss_trend(facts)
     if step.count < MANY_STEPS:
         # The first steps fill pools and create optimizer state.
@@ -220,59 +254,9 @@ def _memory_growth(facts: Facts) -> Lost | None:
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
         f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
         (
-            Figure.share("growth", rss.growth, MEMORY_GROWTH.limits.warning),
+            Figure.share("growth", rss.growth, memory_growth.limits.warning),
             *_rss(rss),
             Figure("steady steps", step.count, "count"),
         ),
         share=rss.growth,
     )
-
-
-GROWING = Rule(
-    id="growing-steps",
-    when="steps take longer and longer",
-    explanation=(
-        "One part of the step takes longer each time: a list that is concatenated, a file that is "
-        "rewritten, a hook registered in each step, or losses and hidden states that keep their "
-        "graphs."
-    ),
-    lost=_steps,
-    limits=Limits(
-        "A rise by a tenth over the run costs 5 % on average.",
-        info=0.025,
-    ),
-    answer=(
-        "find what grows: keep sums in place of lists, append to files, and detach what is passed "
-        "on"
-    ),
-)
-
-KEPT = Rule(
-    id="kept-graph",
-    when="backward runs through the graphs of earlier steps, more of them each time",
-    explanation=(
-        "Backward runs through all steps since the hidden state or sum was last reset. With "
-        "detach() gradients stop at the step, as truncated backpropagation intends."
-    ),
-    lost=_kept,
-    limits=Limits(),
-    answer="pass on state.detach() and drop retain_graph, or detach every N steps",
-)
-
-MEMORY_GROWTH = Rule(
-    id="memory-growth",
-    when="the memory of the training grows with every step",
-    explanation=(
-        "The script keeps something of each step: a list that is never cleared, tensors with their "
-        "graphs, or a cache without a limit. A long run will run out of memory."
-    ),
-    lost=_memory_growth,
-    limits=Limits(
-        "Caches and pools fill in any run.",
-        0.50,
-        1.0,
-        of="of its memory at first",
-        info=0.10,
-    ),
-    answer="detach what is kept, clear lists, and limit caches",
-)

@@ -14,7 +14,7 @@ from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import OPERATORS, OTHER, step_source
 from perftui.diagnosis.model import Figure, Severity
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, without_cost
+from perftui.diagnosis.rule import Claim, Limits, Lost, rule, without_cost
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.gpu.idle import gap_place, idle_steps, rows_place
 from perftui.facts.place import Place
@@ -128,14 +128,26 @@ _VERSIONS = {
 """Metadata fields of a trace, as written by Kineto."""
 
 
-def _initialising(facts: Facts) -> Lost | None:
+@rule(
+    when="the GPU idles while code is loaded and libraries initialize",
+    limits=Limits("As for other idle time.", 0.10, 0.20),
+    claims=Claim(idle=GapCause.INITIALISATION),
+    answer=(
+        "record after the warm-up with torch.profiler.schedule(wait=..., warmup=...), or warm a "
+        "service up first"
+    ),
+)
+def initialisation(facts: Facts) -> Lost | None:
+    """The first launch of a kernel loads its code, the first call of a library initializes it,
+    cudnn.benchmark tries algorithms, and graphs are captured. Such a trace says nothing about later
+    steps."""
     if facts.run is None and facts.analysis is not None:
         lost = _first_calls(facts.analysis) or _mostly_first_uses(facts.analysis)
         if lost is not None:
             return lost
     trace, judged = idle_steps(facts), judged_step(facts)
     idle, step = judged.part(GapCause.INITIALISATION.value), judged.of
-    if idle < INITIALISATION.limits.warning * step.mean:
+    if idle < initialisation.limits.warning * step.mean:
         return None
     longest = [gap_place(gap, trace) for gap in trace.gaps(GapCause.INITIALISATION)[:_SHOWN]]
     gaps = (
@@ -157,31 +169,23 @@ def _initialising(facts: Facts) -> Lost | None:
     )
 
 
-INITIALISATION = Rule(
-    id="initialisation",
-    when="the GPU idles while code is loaded and libraries initialize",
-    explanation=(
-        "The first launch of a kernel loads its code, the first call of a library initializes it, "
-        "cudnn.benchmark tries algorithms, and graphs are captured. Such a trace says nothing "
-        "about later steps."
-    ),
-    lost=_initialising,
-    limits=Limits("As for other idle time.", 0.10, 0.20),
-    claims=Claim(idle=GapCause.INITIALISATION),
-    answer=(
-        "record after the warm-up with torch.profiler.schedule(wait=..., warmup=...), or warm a "
-        "service up first"
-    ),
-)
-
-
 _NAMED = 2
 """Calls named in the sentence."""
 
 
-def _calling(facts: Facts) -> Lost | None:
-    """The calls of the driver with most time of the host, of those that wait for the device and
-    those that get memory or return it, in a trace whose kernels are missing."""
+@rule(
+    when="calls of the driver take much of a trace whose kernels are missing",
+    limits=Limits("As for other idle time.", 0.15, 0.25),
+    answer=(
+        "use smaller batches where memory is nearly full, remove empty_cache(), or set expandable "
+        "segments"
+    ),
+)
+def host_calls(facts: Facts) -> Lost | None:
+    """cudaMalloc and cudaFree in each step mean that PyTorch's cache does not serve them. If the
+    host waits for the GPU, the GPU is the limit, or values are read too often."""
+    # The calls of the driver with most time of the host, of those that wait for the device and
+    # those that get memory or return it, in a trace whose kernels are missing.
     steps = trace_steps(facts) if facts.run is None and facts.analysis is not None else None
     if steps is None or steps.has_gpu:
         raise NotApplicableError
@@ -220,23 +224,21 @@ def _calling(facts: Facts) -> Lost | None:
     )
 
 
-CALLS = Rule(
-    id="host-calls",
-    when="calls of the driver take much of a trace whose kernels are missing",
-    explanation=(
-        "cudaMalloc and cudaFree in each step mean that PyTorch's cache does not serve them. If "
-        "the host waits for the GPU, the GPU is the limit, or values are read too often."
+@rule(
+    when="kernels are missing from the trace",
+    limits=Limits(
+        "Complete traces lose at most 1 in 1000.",
+        INCOMPLETE,
+        1.0,
+        of="of the launches",
+        info=0.005,
     ),
-    lost=_calling,
-    limits=Limits("As for other idle time.", 0.15, 0.25),
-    answer=(
-        "use smaller batches where memory is nearly full, remove empty_cache(), or set expandable "
-        "segments"
-    ),
+    answer="record again; if kernels are still missing, use another CUDA version",
 )
-
-
-def _incomplete(facts: Facts) -> Lost | None:
+def trace_incomplete(facts: Facts) -> Lost | None:
+    """The profiler lost events, or the file ends too early. CUPTI in CUDA 12.6 to 12.9 drops
+    kernels at the start of windows (pytorch/pytorch#192021). Idle time is not judged if a twentieth
+    is missing, or a tenth on a busy GPU."""
     if facts.analysis is None:
         raise NotApplicableError
     lacks, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
@@ -303,23 +305,3 @@ def _versions(facts: Facts) -> Iterator[Figure]:
     for key, label in _VERSIONS.items():
         if key in fields:
             yield Figure(label, str(fields[key]))
-
-
-TRACE_INCOMPLETE = Rule(
-    id="trace-incomplete",
-    when="kernels are missing from the trace",
-    explanation=(
-        "The profiler lost events, or the file ends too early. CUPTI in CUDA 12.6 to 12.9 drops "
-        "kernels at the start of windows (pytorch/pytorch#192021). Idle time is not judged if a "
-        "twentieth is missing, or a tenth on a busy GPU."
-    ),
-    lost=_incomplete,
-    limits=Limits(
-        "Complete traces lose at most 1 in 1000.",
-        INCOMPLETE,
-        1.0,
-        of="of the launches",
-        info=0.005,
-    ),
-    answer="record again; if kernels are still missing, use another CUDA version",
-)

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure, Severity, read_findings
-from perftui.diagnosis.rule import Limits, Lost, Rule, line_figures, without_cost
+from perftui.diagnosis.rule import Limits, Lost, line_figures, rule, without_cost
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, samples
 from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves
@@ -43,7 +43,22 @@ MOSTLY_HELD = 0.5
 model are due to it."""
 
 
-def _slow(facts: Facts) -> Lost | None:
+@rule(
+    when="a few steps take much longer than the others",
+    limits=Limits(
+        "A step is slow from 1.5 times the median (nsys-ai, TraceML) on.",
+        0.10,
+        0.20,
+    ),
+    fixes=("less-often", "no-grad"),
+    answer=(
+        "do that work less often, or in a thread: checkpoints with "
+        "torch.distributed.checkpoint.async_save"
+    ),
+)
+def slow_steps_rule(facts: Facts) -> Lost | None:
+    """The mean step is far longer than the median. The finding names the line where slow steps
+    spend their time."""
     step, slow = steady_step(facts), slow_steps(facts)
     if slow is None or slow.phase in _ELSEWHERE or slow.cause not in ("", SAVE):
         # Compiling, collecting, profiling and evaluating have their own rules.
@@ -83,9 +98,19 @@ def _slow(facts: Facts) -> Lost | None:
     )
 
 
-def _checkpoint(facts: Facts) -> Lost | None:
-    """Checkpoints by the calls of ``torch.save``; by samples if other functions save too, or no
-    call was noted, unless saving is what makes a few steps slow."""
+@rule(
+    when="the training waits while checkpoints are written",
+    limits=Limits(),
+    fixes=("less-often",),
+    answer=(
+        "save less often, save less, or save in a thread with "
+        "torch.distributed.checkpoint.async_save"
+    ),
+)
+def checkpoint(facts: Facts) -> Lost | None:
+    """Saving the model and the optimizer holds up the loop."""
+    # Checkpoints by the calls of ``torch.save``; by samples if other functions save too, or no call
+    # was noted, unless saving is what makes a few steps slow.
     step, called, seen = steady_step(facts), saves(facts), moments(facts)
     if seen is None and called is None:
         raise UnknownError("too few stack samples")
@@ -93,7 +118,7 @@ def _checkpoint(facts: Facts) -> Lost | None:
     sampled = _saving_by_samples(facts, seen, step.mean) if seen else 0
     if called is None or sampled > MOSTLY_OTHERS * cost:
         return _sampled_checkpoint(facts, seen, min(sampled, step.part(OTHER))) if seen else None
-    cost, limit = min(cost, step.mean), CHECKPOINT.limits.warning
+    cost, limit = min(cost, step.mean), checkpoint.limits.warning
     beside = _beside_the_model(facts, called)
     return Lost(
         cost,
@@ -140,7 +165,7 @@ def _saving_by_samples(facts: Facts, stacks: Moments, mean: int) -> int:
     """ns of the mean step in saving; 0 if another rule reports it, or with too few samples."""
     uneven = slow_steps.or_none(facts)
     in_slow = uneven is not None and uneven.cause == SAVE
-    if in_slow and uneven and uneven.excess >= SLOW.limits.warning * mean:
+    if in_slow and uneven and uneven.excess >= slow_steps_rule.limits.warning * mean:
         return 0
     saving = stacks.stage == SAVE
     cost = round(stacks.share(saving) * mean) if stacks.count(saving) >= FEWEST_MOMENTS else 0
@@ -162,39 +187,6 @@ def _sampled_checkpoint(facts: Facts, stacks: Moments, cost: int) -> Lost | None
         parts=host_parts(facts, (OTHER,), *_ON_DEVICE),
     )
 
-
-SLOW = Rule(
-    id="slow-steps",
-    when="a few steps take much longer than the others",
-    explanation=(
-        "The mean step is far longer than the median. The finding names the line where slow steps "
-        "spend their time."
-    ),
-    lost=_slow,
-    limits=Limits(
-        "A step is slow from 1.5 times the median (nsys-ai, TraceML) on.",
-        0.10,
-        0.20,
-    ),
-    fixes=("less-often", "no-grad"),
-    answer=(
-        "do that work less often, or in a thread: checkpoints with "
-        "torch.distributed.checkpoint.async_save"
-    ),
-)
-
-CHECKPOINT = Rule(
-    id="checkpoint",
-    when="the training waits while checkpoints are written",
-    explanation="Saving the model and the optimizer holds up the loop.",
-    lost=_checkpoint,
-    limits=Limits(),
-    fixes=("less-often",),
-    answer=(
-        "save less often, save less, or save in a thread with "
-        "torch.distributed.checkpoint.async_save"
-    ),
-)
 
 MOST_READ = 50
 """Most earlier run directories examined, newest first: 0.2 ms each."""
@@ -245,8 +237,19 @@ _CHANGES = {
 """Fields of the manifest that may explain a difference."""
 
 
-def _slower(facts: Facts) -> Lost | None:
-    """The cause is unknown, so the cost is 0."""
+@rule(
+    when="steps take longer than in earlier runs of the same command",
+    limits=Limits.of_hint(
+        0.10,
+        "gpuprof reports 10 % above the median of earlier runs.",
+        of="above earlier runs",
+    ),
+    answer="find what changed since then: perftui compare shows two runs side by side",
+)
+def slower_than_before(facts: Facts) -> Lost | None:
+    """Earlier runs of the same command, machine and directory had shorter steps. The code, a
+    library or the data has changed, or the machine does other work."""
+    # The cause is unknown, so the cost is 0.
     if facts.run is None or not run_is_over(facts):
         raise NotApplicableError
     own = facts.run.manifest
@@ -287,23 +290,6 @@ def _changed(before: Manifest, now: Manifest) -> dict[str, str]:
     }
 
 
-SLOWER = Rule(
-    id="slower-than-before",
-    when="steps take longer than in earlier runs of the same command",
-    explanation=(
-        "Earlier runs of the same command, machine and directory had shorter steps. The code, a "
-        "library or the data has changed, or the machine does other work."
-    ),
-    lost=_slower,
-    limits=Limits.of_hint(
-        0.10,
-        "gpuprof reports 10 % above the median of earlier runs.",
-        of="above earlier runs",
-    ),
-    answer="find what changed since then: perftui compare shows two runs side by side",
-)
-
-
 MOST_RANKS = 16
 """Most ranks examined."""
 
@@ -334,9 +320,25 @@ LONGER = 2
 fault."""
 
 
-def _waits(facts: Facts) -> Lost | None:
-    """Time from the end of the last step to the newest sample of anything. The cost is the run, not
-    part of a step."""
+@rule(
+    when="the training still runs but makes no more steps",
+    limits=Limits(
+        "Twenty median steps, at least half a minute, and twice as long as ever before.",
+        0.95,
+        0.999,
+        of="of the time since the last step began",
+    ),
+    answer=(
+        "look at the line where the training waits; with several ranks, at the rank that is "
+        "elsewhere"
+    ),
+)
+def no_progress(facts: Facts) -> Lost | None:
+    """The training hangs, or does something for the first time. Ranks in a collective wait for the
+    one that is elsewhere; a rank in the data loader waits for a worker, a lock or a file. The
+    finding disappears with the next step."""
+    # Time from the end of the last step to the newest sample of anything. The cost is the run, not
+    # part of a step.
     run, shown, steps = facts.run, facts.rank, facts.steps
     if run is None or shown is None or run_is_over(facts) or len(steps) < MANY_STEPS:
         # Compiling or loading in the first steps may take minutes.
@@ -383,25 +385,3 @@ def _where(lines: Sequence[tuple[int, LineShare]]) -> str:
         return f"Its main thread was last seen at {next(iter(at))}."
     ranks = (f"{', '.join(map(str, group))} at {place}" for place, group in at.items())
     return f"Main threads were last seen: rank {'; rank '.join(ranks)}."
-
-
-NO_PROGRESS = Rule(
-    id="no-progress",
-    when="the training still runs but makes no more steps",
-    explanation=(
-        "The training hangs, or does something for the first time. Ranks in a collective wait for "
-        "the one that is elsewhere; a rank in the data loader waits for a worker, a lock or a "
-        "file. The finding disappears with the next step."
-    ),
-    lost=_waits,
-    limits=Limits(
-        "Twenty median steps, at least half a minute, and twice as long as ever before.",
-        0.95,
-        0.999,
-        of="of the time since the last step began",
-    ),
-    answer=(
-        "look at the line where the training waits; with several ranks, at the rank that is "
-        "elsewhere"
-    ),
-)

@@ -11,11 +11,10 @@ from importlib import import_module
 from pathlib import Path
 
 from perftui.diagnosis.rule import Limits, Rule, Rung
-from perftui.diagnosis.rules import BY_NAME
+from perftui.diagnosis.rules import BY_NAME, answered_by
 from perftui.fixes.catalogue import FIXES
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.option import FixOption
-from perftui.report.explain import answers_of
 from perftui.report.markdown import code, plain, table
 from perftui.telemetry import host_sources
 from perftui_tui.commands.mcp_tools import offered
@@ -119,7 +118,7 @@ def _edits(fix: Fix) -> str:
 
 
 def _addresses(fix: Fix) -> str:
-    return ", ".join(_link(rule, "findings.md") for rule in answers_of(fix.id))
+    return ", ".join(_link(rule, "findings.md") for rule in answered_by(fix.id))
 
 
 def _limits(limits: Limits) -> str:

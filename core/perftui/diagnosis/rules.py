@@ -153,6 +153,11 @@ BY_NAME: dict[str, Rule | Rung] = {
 """In the order they are asked."""
 
 
+def answered_by(fix: str) -> list[str]:
+    """The rules whose findings the fix of that name addresses."""
+    return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
+
+
 def answer_to(finding: Finding) -> str:
     """What to do about a finding, in one line: what is known of its place, else what its rule says
     of all; empty if there is nothing to do."""

@@ -49,7 +49,7 @@ from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.step.steps import TRAIN, whole_training
 from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.switches import TARGET
-from perftui.fixes.workers import WORKERS, with_workers
+from perftui.fixes.workers import loader_workers, with_workers
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Blocks
 from perftui.run.reader import RunSnapshot
@@ -240,7 +240,7 @@ def counts_to_try(facts: Facts) -> tuple[int, ...]:
 def counts_for(facts: Facts, option: FixOption) -> tuple[int, ...]:
     """The numbers of workers to try before pairs of ``option``: none where it is another fix, or
     they were measured before."""
-    is_measured = option.fix != WORKERS.id or measured_workers(facts) is not None
+    is_measured = option.fix != loader_workers.id or measured_workers(facts) is not None
     return () if is_measured or option.override is None else counts_to_try(facts)
 
 

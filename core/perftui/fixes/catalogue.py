@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.compilation import CHANNELS_LAST, COMPILE, COMPILE_DYNAMIC, COMPILE_GRAPHS
-from perftui.fixes.data_loader import PERSISTENT, PIN, PREFETCH, WORKER_THREADS
+from perftui.fixes.compilation import CHANNELS_LAST, COMPILE, COMPILE_DYNAMIC, compile_graphs
+from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_prefetch, worker_threads
 from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS, NO_SYNC
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
 from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
-from perftui.fixes.optimizer import FOREACH, FOREACH_AVERAGE, FUSED
+from perftui.fixes.optimizer import FOREACH_AVERAGE, optimizer_foreach, optimizer_fused
 from perftui.fixes.option import FixOption
 from perftui.fixes.script_overhead import (
     AFFINITY,
@@ -18,34 +18,41 @@ from perftui.fixes.script_overhead import (
     DEFAULT_DTYPE,
     EMPTY_CACHE,
     EVALUATE_LESS,
-    FREEZE,
-    LESS_OFTEN,
     SCHEDULE,
     SLEEP,
+    gc_freeze,
+    less_often,
 )
 from perftui.fixes.switches import (
-    ANOMALY,
     AUTOCAST,
     CUDNN_BENCHMARK,
     CUDNN_SEARCH_OFF,
-    DETERMINISTIC,
-    EXPANDABLE_SEGMENTS,
-    ONEDNN,
     TF32,
-    THREADS,
+    anomaly_off,
+    deterministic_off,
+    expandable_segments,
+    onednn_on,
+    threads,
 )
-from perftui.fixes.workers import NO_WORKERS, WORKERS
+from perftui.fixes.workers import loader_no_workers, loader_workers
 
 FIXES: tuple[Fix, ...] = (
-    *(WORKERS, NO_WORKERS, PREFETCH, PIN, PERSISTENT, WORKER_THREADS),
-    *(FUSED, FOREACH),
-    *(THREADS, ANOMALY, DETERMINISTIC, ONEDNN),
+    *(
+        loader_workers,
+        loader_no_workers,
+        loader_prefetch,
+        loader_pin,
+        loader_persistent,
+        worker_threads,
+    ),
+    *(optimizer_fused, optimizer_foreach),
+    *(threads, anomaly_off, deterministic_off, onednn_on),
     *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
-    *(LESS_OFTEN, NO_GRAD, EVALUATE_LESS),
-    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, COMPILE_GRAPHS),
+    *(less_often, NO_GRAD, EVALUATE_LESS),
+    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, compile_graphs),
     *(TF32, AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, CHANNELS_LAST),
-    *(NO_SYNC, BUCKET_VIEW, BUCKETS, ALL_USED, EXPANDABLE_SEGMENTS),
-    *(SCHEDULE, FREEZE, REQUIRES_GRAD),
+    *(NO_SYNC, BUCKET_VIEW, BUCKETS, ALL_USED, expandable_segments),
+    *(SCHEDULE, gc_freeze, REQUIRES_GRAD),
     *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
     *(FOREACH_AVERAGE, CLIP),
 )

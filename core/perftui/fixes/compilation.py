@@ -8,7 +8,7 @@ from functools import partial
 
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.fact import Facts
-from perftui.fixes.fix import Fix, LineChange, has_finding, line_fix, script_with_finding
+from perftui.fixes.fix import LineChange, fix, has_finding, line_fix, script_with_finding
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, call_at, each_changed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceLiteral, insert_before_training
@@ -44,7 +44,6 @@ COMPILE = line_fix(
         "size."
     ),
     at=script_with_finding,
-    rules=("launch-bound", "memory-bound-elementwise"),
     title="model compiled",
     plan=compiled,
     advice="model.compile() before the training loop",
@@ -59,7 +58,6 @@ CHANNELS_LAST = line_fix(
         "before and after each. Code that calls view() on an image may raise an error."
     ),
     at=script_with_finding,
-    rules=("layout-conversion",),
     title="channels last",
     plan=channels_last,
     advice="model.to(memory_format=torch.channels_last) before the training loop",
@@ -91,7 +89,6 @@ COMPILE_DYNAMIC = line_fix(
         "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
         "call is a little slower than one compiled for its exact size."
     ),
-    rules=("recompiles",),
     title="torch.compile dynamic=True",
     plan=dynamic,
     advice="torch.compile(..., dynamic=True)",
@@ -196,7 +193,15 @@ def _within(program: Program, node: ast.AST, loop: Loop) -> list[ast.AST]:
     return above[: above.index(loop)] if loop in above else []
 
 
-def _graphs(facts: Facts) -> LineChange | None:
+@fix(
+    what="compile the model and launch its kernels with CUDA graphs",
+    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
+)
+def compile_graphs(facts: Facts) -> LineChange | None:
+    """torch.compile records the kernels of a step once and then launches them all at once, which
+    costs the host almost nothing. Sizes must stay the same: each new size is compiled and recorded
+    again. CUDA graphs keep their own memory, and each step overwrites the outputs of the step
+    before."""
     script = script_with_finding(facts, "launch-bound")
     if script is None:
         return None
@@ -208,17 +213,3 @@ def _graphs(facts: Facts) -> LineChange | None:
     advice = f"model.compile(mode={_MODE}) before the training loop"
     plan = partial(graphed, why_not)
     return LineChange("CUDA graphs", script.file, script.line, plan, advice)
-
-
-COMPILE_GRAPHS = Fix(
-    id="compile-graphs",
-    what="compile the model and launch its kernels with CUDA graphs",
-    explanation=(
-        "torch.compile records the kernels of a step once and then launches them all at once, "
-        "which costs the host almost nothing. Sizes must stay the same: each new size is compiled "
-        "and recorded again. CUDA graphs keep their own memory, and each step overwrites the "
-        "outputs of the step before."
-    ),
-    change=_graphs,
-    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
-)

@@ -15,7 +15,7 @@ from perftui.facts.data_loader.input_wait import wait_pattern
 from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader, worker_use
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import in_own_files
-from perftui.fixes.fix import CallChange, Fix, LineChange, has_finding
+from perftui.fixes.fix import CallChange, LineChange, fix, has_finding
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceExpression
@@ -348,7 +348,11 @@ def loader_change(
     )
 
 
-def _pinned(facts: Facts) -> CallChange | None:
+@fix(what="pin batches in memory, from which copies to the GPU are faster", risks=(Risk.MEMORY,))
+def loader_pin(facts: Facts) -> CallChange | None:
+    """A thread of the loader puts batches into pinned (page-locked) memory. Copies to the GPU are
+    then faster, and overlap with computation if the script copies with non_blocking=True. The fix
+    adds non_blocking=True where a loop certainly copies batches of this loader to the GPU."""
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -363,7 +367,14 @@ def _pinned(facts: Facts) -> CallChange | None:
     return loader_change(loader, title, {"pin_memory": True}, why_not)
 
 
-def _persistent(facts: Facts) -> CallChange | None:
+@fix(
+    what="keep the loader's workers from one epoch to the next",
+    risks=(Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
+)
+def loader_persistent(facts: Facts) -> CallChange | None:
+    """The workers stay alive when an epoch ends instead of restarting for the next. They keep their
+    copy of the dataset: changes that the script makes to it between epochs do not reach them. Later
+    epochs are shuffled differently, because starting workers draws a random number."""
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -380,33 +391,6 @@ def lacks_workers(loader: LoaderFacts) -> str:
     return "" if loader.num_workers else "the loader has no workers"
 
 
-PIN = Fix(
-    id="loader-pin",
-    what="pin batches in memory, from which copies to the GPU are faster",
-    explanation=(
-        "A thread of the loader puts batches into pinned (page-locked) memory. Copies to the GPU "
-        "are then faster, and overlap with computation if the script copies with "
-        "non_blocking=True. The fix adds non_blocking=True where a loop certainly copies batches "
-        "of this loader to the GPU."
-    ),
-    change=_pinned,
-    risks=(Risk.MEMORY,),
-)
-
-PERSISTENT = Fix(
-    id="loader-persistent",
-    what="keep the loader's workers from one epoch to the next",
-    explanation=(
-        "The workers stay alive when an epoch ends instead of restarting for the next. They keep "
-        "their copy of the dataset: changes that the script makes to it between epochs do not "
-        "reach them. Later epochs are shuffled differently, because starting workers draws a "
-        "random number."
-    ),
-    change=_persistent,
-    risks=(Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
-)
-
-
 DEFAULT = 2
 """torch's ``prefetch_factor`` for a loader with workers that is given none."""
 
@@ -420,7 +404,12 @@ LARGEST_QUEUE = 2 << 30
 """Bytes that all batches of a queue may take."""
 
 
-def _deeper(facts: Facts) -> CallChange | None:
+@fix(what="let each worker prefetch more batches", risks=(Risk.MEMORY,))
+def loader_prefetch(facts: Facts) -> CallChange | None:
+    """Each worker may prefetch more batches, so that ready batches bridge a slow one. Samples and
+    their order stay the same, unless a sampler of your own draws random numbers for each sample: it
+    draws them earlier. The queue takes more shared memory, of which containers often have only 64
+    MB."""
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -454,20 +443,6 @@ def _why_not_deeper(facts: Facts, loader: LoaderFacts, now: int, wanted: int) ->
         size = fmt.size(work.batch_bytes * loader.num_workers * now)
         return f"the queue already holds {size} and should not take more memory"
     return f"each worker may already be {now} batches ahead"
-
-
-PREFETCH = Fix(
-    id="loader-prefetch",
-    what="let each worker prefetch more batches",
-    explanation=(
-        "Each worker may prefetch more batches, so that ready batches bridge a slow one. Samples "
-        "and their order stay the same, unless a sampler of your own draws random numbers for "
-        "each sample: it draws them earlier. The queue takes more shared memory, of which "
-        "containers often have only 64 MB."
-    ),
-    change=_deeper,
-    risks=(Risk.MEMORY,),
-)
 
 
 SETTERS = ("torch.set_num_threads", "cv2.setNumThreads")
@@ -535,7 +510,11 @@ def _is_of_workers(program: Program, function: ast.AST, starters: set[str]) -> b
     return name in starters and len(program.bindings(name)) == 1
 
 
-def _worker_threads(facts: Facts) -> LineChange | None:
+@fix(what="use one thread in each worker", risks=(Risk.NUMERICS,))
+def worker_threads(facts: Facts) -> LineChange | None:
+    """Each worker makes its samples on one thread, torch's own default for workers, so that workers
+    and training do not compete for cores. Samples stay the same; sums in long operators are rounded
+    differently."""
     use = worker_use.or_none(facts)
     if not has_finding(facts, "workers-oversubscribed") or use is None or not use.has_threads:
         return None
@@ -552,16 +531,3 @@ def _worker_threads(facts: Facts) -> LineChange | None:
         one_thread,
         "one thread in worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(0)",
     )
-
-
-WORKER_THREADS = Fix(
-    id="worker-threads",
-    what="use one thread in each worker",
-    explanation=(
-        "Each worker makes its samples on one thread, torch's own default for workers, so that "
-        "workers and training do not compete for cores. Samples stay the same; sums in long "
-        "operators are rounded differently."
-    ),
-    change=_worker_threads,
-    risks=(Risk.NUMERICS,),
-)

@@ -68,7 +68,6 @@ BUCKET_VIEW = line_fix(
         "only once. detach_() on a gradient then raises an error."
     ),
     at=script_with_finding,
-    rules=("bucket-copies",),
     title="gradients in buckets",
     plan=bucket_view,
     advice="DistributedDataParallel(..., gradient_as_bucket_view=True)",
@@ -82,7 +81,6 @@ ALL_USED = line_fix(
         "leaves out a parameter after all, the next step raises an error that says so."
     ),
     at=script_with_finding,
-    rules=("unused-parameters-search",),
     title="no search for unused",
     plan=all_used,
     advice="DistributedDataParallel(..., find_unused_parameters=False)",
@@ -100,7 +98,6 @@ BUCKETS = line_fix(
         "splits the model where buckets end."
     ),
     at=script_with_finding,
-    rules=("single-bucket",),
     title=f"buckets of {BUCKET >> 20} MiB",
     plan=usual_buckets,
     advice=f"DistributedDataParallel(...) without {_CAP}",
@@ -152,7 +149,6 @@ NO_SYNC = line_fix(
         "norm, are also sent to the other ranks only once per step."
     ),
     at=finding_line_or_script,
-    rules=("reduce-each-micro-batch",),
     title="gradients reduced once a step",
     plan=reduced_once,
     advice="model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",

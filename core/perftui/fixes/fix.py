@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from perftui.diagnosis.diagnose import diagnosis
+from perftui.diagnosis.rules import answered_by
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.source.source_calls import in_own_files
@@ -369,20 +370,38 @@ class Fix:
     """All risks that it may have."""
 
 
+def fix(
+    *,
+    what: str,
+    risks: tuple[Risk, ...] = (),
+    id: str = "",  # noqa: A002 - as the field is called
+) -> Callable[[Callable[[Facts], Change | None]], Fix]:
+    """Makes a fix of the function that finds the change.
+
+    The function's docstring is the explanation, and its name the id, with hyphens: ``gc_freeze`` is
+    ``gc-freeze``, and so is ``gc_freeze_fix``, where something else has that name.
+    """
+
+    def made(change: Callable[[Facts], Change | None]) -> Fix:
+        name = id or change.__name__.removesuffix("_fix").replace("_", "-")
+        return Fix(name, what, " ".join((change.__doc__ or "").split()), change, risks)
+
+    return made
+
+
 def line_fix(
     *,
     id: str,  # noqa: A002 - as the field is called
     what: str,
     explanation: str,
     at: Callable[..., NamedLine | None] = finding_line,
-    rules: tuple[str, ...],
     title: str,
     plan: Plan,
     advice: str,
     risks: tuple[Risk, ...] = (),
     is_one_of_several: bool = False,
 ) -> Fix:
-    """A fix that is the same change wherever one of ``rules`` has a finding.
+    """A fix that is the same change wherever one of its rules has a finding.
 
     ``at`` says where ``plan`` begins: ``finding_line``, ``script_with_finding``,
     ``finding_line_or_script``. One of several that answer the same findings is offered only where
@@ -390,7 +409,7 @@ def line_fix(
     """
 
     def change(facts: Facts) -> LineChange | None:
-        place = at(facts, *rules)
+        place = at(facts, *answered_by(id))
         if place is None:
             return None
         where = f"{place.short}: " if place.short else ""

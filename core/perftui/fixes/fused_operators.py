@@ -72,7 +72,6 @@ ATTENTION = line_fix(
         "differ in the last digits. Attention dropout drops different values. A fully masked row "
         "gives zeros or NaN, depending on the version of torch."
     ),
-    rules=("unfused-attention",),
     title="attention in one operator",
     plan=attention_fused,
     advice=f"{_FUSED}(q, k, v)",
@@ -130,7 +129,6 @@ ELEMENTWISE = line_fix(
         "writes out by hand, in one pass through memory. The formula is the same; results differ "
         "in the last digits."
     ),
-    rules=("memory-bound-elementwise",),
     title="activations and norms in one operator each",
     plan=one_operator,
     advice=f"{_FUNCTIONS}.gelu, layer_norm and the like",
@@ -179,7 +177,6 @@ RECOMPUTE = line_fix(
         "are the same; memory grows by the activations of all these layers."
     ),
     at=_checkpoint,
-    rules=("backward-recompute",),
     title="activations kept",
     plan=called_directly,
     advice="call the layers without checkpoint()",

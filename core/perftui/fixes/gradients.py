@@ -72,7 +72,6 @@ CLIP = line_fix(
         "NaN, all gradients become NaN."
     ),
     at=finding_line_or_script,
-    rules=("per-parameter-loop",),
     title="gradients clipped in one call",
     plan=clipped_at_once,
     advice=f"{_FUNCTION}(parameters, limit)",
@@ -177,7 +176,6 @@ BACKWARD_ONCE = line_fix(
         "add up to. Backward now runs through the shared layers once. Results differ in the last "
         "digits. The graphs of all losses are kept until then."
     ),
-    rules=("repeated-backward",),
     title="one backward pass of the sum of the losses",
     plan=summed,
     advice="(first + second).backward()",
@@ -256,7 +254,6 @@ NO_GRAD = line_fix(
         "memory. A backward pass through the evaluation would raise an error."
     ),
     at=_lacking_no_grad,
-    rules=("evaluation", "slow-steps"),
     title="evaluation without gradients",
     plan=evaluated_without,
     advice="evaluate under torch.no_grad()",

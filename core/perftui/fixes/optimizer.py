@@ -9,7 +9,7 @@ from dataclasses import replace
 from perftui.diagnosis.symptoms.operators.loops import is_of_torch, single_tensor_optimizer
 from perftui.facts.fact import Facts
 from perftui.facts.settings import OptimizerSettings
-from perftui.fixes.fix import CallChange, Fix, finding_line_or_script, line_fix
+from perftui.fixes.fix import CallChange, finding_line_or_script, fix, line_fix
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, each_changed
 from perftui.fixes.source.edits import Edit, ReplaceStatement, edits_at, replace_statement
@@ -89,7 +89,11 @@ def _optimizer_planned(
     return each_changed(replace(spec, positions=positions), program, call, arguments)
 
 
-def _fused(facts: Facts) -> CallChange | None:
+@fix(what="update all parameters in one operator", risks=(Risk.NUMERICS,))
+def optimizer_fused(facts: Facts) -> CallChange | None:
+    """One fused operator computes the optimizer's step instead of several operators for each
+    parameter. The formula is the same; results may differ in the last digits, because sums are
+    rounded at other points. Parameters and state must be floating point."""
     optimizer = single_tensor_optimizer(facts)
     if optimizer is None:
         return None
@@ -97,8 +101,12 @@ def _fused(facts: Facts) -> CallChange | None:
     return _with(optimizer, "fused", "" if has_it else f"torch has no fused {optimizer.class_name}")
 
 
-def _foreach(facts: Facts) -> CallChange | None:
-    """``foreach`` for optimizers that torch has no fused form of."""
+@fix(what="update all parameters in a few operators", risks=(Risk.NUMERICS, Risk.MEMORY))
+def optimizer_foreach(facts: Facts) -> CallChange | None:
+    """torch._foreach_ operators compute the optimizer's step on lists of all parameters, for
+    optimizers without a fused step in torch. The formula is the same; results may differ in the
+    last digits. Intermediate results take memory for all parameters at once."""
+    # ``foreach`` for optimizers that torch has no fused form of.
     optimizer = single_tensor_optimizer(facts)
     if optimizer is None or optimizer.class_name in HAVE["fused"]:
         return None
@@ -119,31 +127,6 @@ def _with(optimizer: OptimizerSettings, argument: str, why_not: str) -> CallChan
         advice=f"{where}{optimizer.class_name}(..., {argument}=True)",
         why_not=why_not,
     )
-
-
-FUSED = Fix(
-    id="optimizer-fused",
-    what="update all parameters in one operator",
-    explanation=(
-        "One fused operator computes the optimizer's step instead of several operators for each "
-        "parameter. The formula is the same; results may differ in the last digits, because sums "
-        "are rounded at other points. Parameters and state must be floating point."
-    ),
-    change=_fused,
-    risks=(Risk.NUMERICS,),
-)
-
-FOREACH = Fix(
-    id="optimizer-foreach",
-    what="update all parameters in a few operators",
-    explanation=(
-        "torch._foreach_ operators compute the optimizer's step on lists of all parameters, for "
-        "optimizers without a fused step in torch. The formula is the same; results may differ in "
-        "the last digits. Intermediate results take memory for all parameters at once."
-    ),
-    change=_foreach,
-    risks=(Risk.NUMERICS, Risk.MEMORY),
-)
 
 
 def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
@@ -242,7 +225,6 @@ FOREACH_AVERAGE = line_fix(
         "take memory until then."
     ),
     at=finding_line_or_script,
-    rules=("per-parameter-loop",),
     title="weight averaging with lists",
     plan=averaged_at_once,
     advice="torch._foreach_lerp_(averages, weights, 1 - decay)",

@@ -13,10 +13,10 @@ from perftui.facts.script.looks import runs_own_profiler
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import text_of
 from perftui.fixes.fix import (
-    Fix,
     LineChange,
     NamedLine,
     finding_line,
+    fix,
     has_finding,
     is_certain,
     line_fix,
@@ -97,7 +97,6 @@ COLLECT = line_fix(
         "peak."
     ),
     at=partial(_says, "collect"),
-    rules=("gc-pauses",),
     title="no gc.collect()",
     plan=partial(left_out, ("gc.collect",)),
     advice="remove gc.collect()",
@@ -112,7 +111,6 @@ SLEEP = line_fix(
         "another process, no longer gets it."
     ),
     at=partial(_says, "sleep"),
-    rules=("python-bound",),
     title="no time.sleep()",
     plan=no_sleep,
     advice="remove time.sleep()",
@@ -127,7 +125,6 @@ EMPTY_CACHE = line_fix(
         "the card see less free memory."
     ),
     at=partial(_says, "empty_cache"),
-    rules=("allocator-churn",),
     title="no empty_cache()",
     plan=partial(left_out, ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")),
     advice="remove empty_cache()",
@@ -142,7 +139,6 @@ AFFINITY = line_fix(
         "the machine get less CPU time; with more threads, sums are rounded differently."
     ),
     at=partial(_called, "sched_setaffinity"),
-    rules=("cpu-affinity",),
     title="all cores",
     plan=partial(left_out, ("os.sched_setaffinity",)),
     advice="remove sched_setaffinity()",
@@ -158,7 +154,6 @@ DEFAULT_DTYPE = line_fix(
         "two may raise an error."
     ),
     at=partial(_called, "set_default_dtype"),
-    rules=("float64",),
     title="float32 by default",
     plan=partial(left_out, ("torch.set_default_dtype",)),
     advice="remove set_default_dtype()",
@@ -223,7 +218,11 @@ evaluated_seldom = partial(seldom, may_evaluate=True)
 """For statements that may switch a model to evaluation and back."""
 
 
-def _observe(facts: Facts) -> LineChange | None:
+@fix(what="log, print or save only every tenth time", risks=(Risk.SELDOM,))
+def less_often(facts: Facts) -> LineChange | None:
+    """Work besides training that no step needs is done every tenth time. Logs have a tenth of the
+    entries, a crash loses up to ten times as many steps, and the output of the last steps may be
+    missing."""
     saved = finding_line(facts, "checkpoint", "slow-steps")
     place = saved or finding_line(facts, "python-bound")
     if place is None:
@@ -239,18 +238,6 @@ def _observe(facts: Facts) -> LineChange | None:
     return change if saved or is_certain(change) else None
 
 
-LESS_OFTEN = Fix(
-    id="less-often",
-    what="log, print or save only every tenth time",
-    explanation=(
-        "Work besides training that no step needs is done every tenth time. Logs have a tenth of "
-        "the entries, a crash loses up to ten times as many steps, and the output of the last "
-        "steps may be missing."
-    ),
-    change=_observe,
-    risks=(Risk.SELDOM,),
-)
-
 EVALUATE_LESS = line_fix(
     id="evaluate-less-often",
     what="evaluate only every tenth time",
@@ -258,7 +245,6 @@ EVALUATE_LESS = line_fix(
         "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
         "are found less precisely."
     ),
-    rules=("evaluation",),
     title=f"evaluation every {SELDOM}th time",
     plan=evaluated_seldom,
     advice=f"only every {SELDOM}th time",
@@ -287,7 +273,11 @@ def frozen(program: Program, _: int) -> Sequence[Edit]:
     return (insert_before(program, loop, f"{name}()"),)
 
 
-def _freeze(facts: Facts) -> LineChange | None:
+@fix(what="look for garbage among new objects only", risks=(Risk.MEMORY,))
+def gc_freeze(facts: Facts) -> LineChange | None:
+    """Python's garbage collector skips all objects that exist when the training begins. They are
+    freed as before once nothing refers to them, except for reference cycles among them. Nothing
+    else changes."""
     pauses = gc_pauses.or_none(facts)
     if pauses is None or pauses.longest_full_mean < LEAST_PAUSE:
         return None
@@ -299,19 +289,6 @@ def _freeze(facts: Facts) -> LineChange | None:
         frozen,
         "gc.freeze() once everything is loaded, before the loop that trains",
     )
-
-
-FREEZE = Fix(
-    id="gc-freeze",
-    what="look for garbage among new objects only",
-    explanation=(
-        "Python's garbage collector skips all objects that exist when the training begins. They "
-        "are freed as before once nothing refers to them, except for reference cycles among them. "
-        "Nothing else changes."
-    ),
-    change=_freeze,
-    risks=(Risk.MEMORY,),
-)
 
 
 _SCHEDULES = ("torch.profiler.schedule", "torch.profiler.profiler.schedule")
@@ -385,7 +362,6 @@ SCHEDULE = line_fix(
         "training runs without the profiler. The training computes the same results."
     ),
     at=_own_profiler,
-    rules=("profiler-overhead",),
     title="the script's profiler for three steps",
     plan=few_steps,
     advice=(

@@ -13,7 +13,7 @@ from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.fixes.fix import (
     CallChange,
-    Fix,
+    fix,
     has_finding,
     line_fix,
     script_with_finding,
@@ -71,7 +71,11 @@ def _switched(
     )
 
 
-def _threads(facts: Facts) -> CallChange | None:
+@fix(what="use as many threads as each training process has cores", risks=(Risk.NUMERICS,))
+def threads(facts: Facts) -> CallChange | None:
+    """torch splits long operators across as many threads as there are usable cores, divided by the
+    training processes on the machine. Sums are rounded differently. The fix overrides what the
+    script or the environment sets."""
     cores, setup = cpu_share.or_none(facts), settings(facts)
     if cores is None:
         return None
@@ -92,7 +96,10 @@ def _threads(facts: Facts) -> CallChange | None:
     )
 
 
-def _anomaly(facts: Facts) -> CallChange | None:
+@fix(what="turn off anomaly detection", risks=(Risk.UNCHECKED,))
+def anomaly_off(facts: Facts) -> CallChange | None:
+    """Stacks of operators are not recorded, and gradients are not checked for NaN. The training
+    computes the same results."""
     setup = settings(facts)
     place = setup.place("set_detect_anomaly", "detect_anomaly")
     if place is None and not setup.modes.anomaly:
@@ -107,7 +114,13 @@ def _anomaly(facts: Facts) -> CallChange | None:
     )
 
 
-def _deterministic(facts: Facts) -> CallChange | None:
+@fix(
+    what="allow faster algorithms whose results differ from run to run",
+    risks=(Risk.NUMERICS, Risk.REPEATABLE),
+)
+def deterministic_off(facts: Facts) -> CallChange | None:
+    """Operators may use algorithms that sum in any order: results differ in the last digits, also
+    from run to run. Keep deterministic algorithms if runs must be reproducible."""
     setup = settings(facts)
     if not setup.modes.deterministic:
         return None
@@ -121,7 +134,12 @@ def _deterministic(facts: Facts) -> CallChange | None:
     )
 
 
-def _onednn(facts: Facts) -> CallChange | None:
+@fix(
+    what="compute convolutions and recurrent layers on the CPU with oneDNN", risks=(Risk.NUMERICS,)
+)
+def onednn_on(facts: Facts) -> CallChange | None:
+    """Convolutions and recurrent layers in float32 use oneDNN, torch's default. Results differ in
+    the last digits, because sums are rounded at other points."""
     setup = settings(facts)
     if setup.mkldnn.enabled is not False:
         return None
@@ -137,58 +155,15 @@ def _onednn(facts: Facts) -> CallChange | None:
     )
 
 
-THREADS = Fix(
-    id="threads",
-    what="use as many threads as each training process has cores",
-    explanation=(
-        "torch splits long operators across as many threads as there are usable cores, divided by "
-        "the training processes on the machine. Sums are rounded differently. The fix overrides "
-        "what the script or the environment sets."
-    ),
-    change=_threads,
-    risks=(Risk.NUMERICS,),
-)
-
-ANOMALY = Fix(
-    id="anomaly-off",
-    what="turn off anomaly detection",
-    explanation=(
-        "Stacks of operators are not recorded, and gradients are not checked for NaN. The "
-        "training computes the same results."
-    ),
-    change=_anomaly,
-    risks=(Risk.UNCHECKED,),
-)
-
-DETERMINISTIC = Fix(
-    id="deterministic-off",
-    what="allow faster algorithms whose results differ from run to run",
-    explanation=(
-        "Operators may use algorithms that sum in any order: results differ in the last digits, "
-        "also from run to run. Keep deterministic algorithms if runs must be reproducible."
-    ),
-    change=_deterministic,
-    risks=(Risk.NUMERICS, Risk.REPEATABLE),
-)
-
-ONEDNN = Fix(
-    id="onednn-on",
-    what="compute convolutions and recurrent layers on the CPU with oneDNN",
-    explanation=(
-        "Convolutions and recurrent layers in float32 use oneDNN, torch's default. Results differ "
-        "in the last digits, because sums are rounded at other points."
-    ),
-    change=_onednn,
-    risks=(Risk.NUMERICS,),
-)
-
-
 _VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _VALUE = "expandable_segments:True"
 
 
-def _expandable(facts: Facts) -> FixOption | None:
-    environment, fix = settings(facts).environment, EXPANDABLE_SEGMENTS
+@fix(what="let PyTorch grow its GPU memory segments", risks=(Risk.SHARED,))
+def expandable_segments(facts: Facts) -> FixOption | None:
+    """Tensors of ever-changing sizes no longer leave gaps that the next tensor does not fit into.
+    It is set before the first use of the GPU, with an environment variable."""
+    environment, fix = settings(facts).environment, expandable_segments
     if environment is None or not has_finding(facts, "fragmentation", "allocator-churn"):
         return None
     option = FixOption(fix.id, "expandable segments", fix.explanation)
@@ -202,18 +177,6 @@ def _expandable(facts: Facts) -> FixOption | None:
         why_not="it is set where the training is started",
         advice=f"{_VARIABLES[1]}={_VALUE} before the command",
     )
-
-
-EXPANDABLE_SEGMENTS = Fix(
-    id="expandable-segments",
-    what="let PyTorch grow its GPU memory segments",
-    explanation=(
-        "Tensors of ever-changing sizes no longer leave gaps that the next tensor does not fit "
-        "into. It is set before the first use of the GPU, with an environment variable."
-    ),
-    change=_expandable,
-    risks=(Risk.SHARED,),
-)
 
 
 _CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")
@@ -255,7 +218,6 @@ CUDNN_BENCHMARK = line_fix(
         "never pays off."
     ),
     at=script_with_finding,
-    rules=("cudnn-benchmark-off",),
     title="cudnn.benchmark on",
     plan=cudnn_benchmark,
     advice="torch.backends.cudnn.benchmark = True after the imports",
@@ -270,7 +232,6 @@ CUDNN_SEARCH_OFF = line_fix(
         "choose, which is mostly as fast. Results may differ in the last digits."
     ),
     at=script_with_finding,
-    rules=("cudnn-benchmark",),
     title="cudnn.benchmark off",
     plan=search_off,
     advice="torch.backends.cudnn.benchmark = False, or leave it out",
@@ -289,7 +250,6 @@ TF32 = line_fix(
         "network training tolerates that; numerical solvers may not."
     ),
     at=script_with_finding,
-    rules=("matmul-fp32",),
     title="TF32 on",
     plan=tf32,
     advice='torch.set_float32_matmul_precision("high") after the imports',
@@ -328,7 +288,6 @@ AUTOCAST = line_fix(
         "check the loss of a longer run. Cards before Ampere have no bfloat16."
     ),
     at=script_with_finding,
-    rules=("tensor-cores-unused", "matmul-fp32"),
     title="autocast to bfloat16",
     plan=autocast,
     advice='with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss',

@@ -20,7 +20,7 @@ from perftui.facts.data_loader.loader import (
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import micro_batches, steady_step, step_breakdown
 from perftui.fixes.data_loader import WITHOUT_WORKERS, lacks_workers, loader_change
-from perftui.fixes.fix import CallChange, Fix, offered
+from perftui.fixes.fix import CallChange, fix, offered
 from perftui.fixes.option import FixOption, Risk
 from perftui.script.command_line import script_of
 from perftui.script.program import PatchRefusedError, parse_program, read_source
@@ -243,12 +243,21 @@ def with_workers(facts: Facts, count: int) -> FixOption | None:
     loader = training_loader(facts)
     if loader is None:
         return None
-    return offered(WORKERS, _change(facts, loader, count, _unsafe(facts, loader)), facts)
+    return offered(loader_workers, _change(facts, loader, count, _unsafe(facts, loader)), facts)
 
 
-def _more_workers(facts: Facts) -> CallChange | None:
-    """More workers for the loader that feeds the training: as many as were measured to serve it
-    best, else as many as the machine carries."""
+@fix(
+    what="fetch batches in worker processes while the step computes",
+    risks=(Risk.CORES, Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
+)
+def loader_workers(facts: Facts) -> CallChange | None:
+    """Worker processes fetch and collate batches while the step computes, and stay alive between
+    epochs. Samples stay the same, and so does their order in the first epoch; later epochs are
+    shuffled differently, because persistent workers draw fewer random numbers. Random augmentation
+    draws different values: each worker has its own seed. Each worker holds a copy of the data that
+    the dataset touches."""
+    # More workers for the loader that feeds the training: as many as were measured to serve it
+    # best, else as many as the machine carries.
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -378,22 +387,15 @@ def _has_main_guard(facts: Facts) -> bool | None:
     return any("__name__" in ast.unparse(test) for test in tests)
 
 
-WORKERS = Fix(
-    id="loader-workers",
-    what="fetch batches in worker processes while the step computes",
-    explanation=(
-        "Worker processes fetch and collate batches while the step computes, and stay alive "
-        "between epochs. Samples stay the same, and so does their order in the first epoch; later "
-        "epochs are shuffled differently, because persistent workers draw fewer random numbers. "
-        "Random augmentation draws different values: each worker has its own seed. Each worker "
-        "holds a copy of the data that the dataset touches."
-    ),
-    change=_more_workers,
-    risks=(Risk.CORES, Risk.ORDER, Risk.RANDOMNESS, Risk.MEMORY),
+@fix(
+    what="make batches in the training process, without handing them over",
+    risks=(Risk.RANDOMNESS, Risk.ORDER),
 )
-
-
-def _without(facts: Facts) -> CallChange | None:
+def loader_no_workers(facts: Facts) -> CallChange | None:
+    """The training process makes each batch itself: nothing is packed, sent or unpacked. Samples
+    stay the same, and so does their order in the first epoch; if workers stayed between epochs,
+    later epochs are shuffled differently. Random augmentation draws different values, now from the
+    training's own random state. Changes that the dataset makes to itself persist."""
     loader = training_loader(facts)
     if loader is None:
         return None
@@ -422,18 +424,3 @@ def _why_not_without(facts: Facts, loader: LoaderFacts) -> str:
         f"without workers a step would take {fmt.duration(then)} instead of "
         f"{fmt.duration(step.mean)}"
     )
-
-
-NO_WORKERS = Fix(
-    id="loader-no-workers",
-    what="make batches in the training process, without handing them over",
-    explanation=(
-        "The training process makes each batch itself: nothing is packed, sent or unpacked. "
-        "Samples stay the same, and so does their order in the first epoch; if workers stayed "
-        "between epochs, later epochs are shuffled differently. Random augmentation draws "
-        "different values, now from the training's own random state. Changes that the dataset "
-        "makes to itself persist."
-    ),
-    change=_without,
-    risks=(Risk.RANDOMNESS, Risk.ORDER),
-)

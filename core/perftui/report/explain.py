@@ -8,7 +8,7 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from perftui.diagnosis.rule import Rule, Rung
-from perftui.diagnosis.rules import BY_NAME, RULES
+from perftui.diagnosis.rules import BY_NAME, answered_by
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.report.output_text import SCHEMA, Schema, wrapped
 
@@ -63,7 +63,7 @@ def explain(name: str) -> str:
         fix = CATALOGUE[name]
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))
         risks = wrapped(f"Risks: {'; '.join(fix.risks)}.") if fix.risks else ()
-        answers = wrapped(f"Addresses: {', '.join(answers_of(name)) or 'no rule'}.")
+        answers = wrapped(f"Addresses: {', '.join(answered_by(name)) or 'no rule'}.")
         return "\n".join((*lines, "", *risks, *answers))
     return "\n".join(_described(BY_NAME[name]))
 
@@ -93,7 +93,7 @@ def as_object(*chosen: str) -> ExplainOutput:
                 "what": fix.what,
                 "explanation": fix.explanation,
                 "risks": [risk.value for risk in fix.risks],
-                "answers": answers_of(fix.id),
+                "answers": answered_by(fix.id),
             }
             for fix in fixes
         ],
@@ -113,11 +113,6 @@ def _rule(rule: Rule | Rung) -> RuleOutput:
         "fixes": list(rule.fixes) if isinstance(rule, Rule) else [],
         "answer": rule.answer,
     }
-
-
-def answers_of(fix: str) -> list[str]:
-    """The rules whose findings the fix of that name addresses."""
-    return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 
 def _described(rule: Rule | Rung) -> Iterator[str]:

@@ -10,7 +10,7 @@ from perftui.diagnosis.model import Diagnosis, Finding, Severity
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.fixes.fix import option
-from perftui.fixes.optimizer import FOREACH, FUSED
+from perftui.fixes.optimizer import optimizer_foreach, optimizer_fused
 from tests.core.diagnosis.runs import make_run
 from tests.core.diagnosis.stories import (
     ADD,
@@ -255,20 +255,20 @@ def facts_of(optimizer: float = 30, device: str = "cpu", **made: Any) -> Facts:
 
 
 def test_the_fix_makes_it_fused_at_the_line_that_makes_it_where_torch_can() -> None:
-    found = option(FUSED, facts_of())
+    found = option(optimizer_fused, facts_of())
     assert (found.override.target, found.override.arguments) == ("optimizer", {"fused": True})
     assert (found.override.file, found.override.line) == ("/p/train.py", 5)
     assert found.advice == "At train.py:5: AdamW(..., fused=True)"
-    found = option(FUSED, facts_of(name="torch.optim.rmsprop.RMSprop"))
+    found = option(optimizer_fused, facts_of(name="torch.optim.rmsprop.RMSprop"))
     assert (found.override, found.why_not) == (None, "torch has no fused RMSprop")
-    assert option(FUSED, facts_of(fused=True)) is None
+    assert option(optimizer_fused, facts_of(fused=True)) is None
 
 
 def test_lists_are_offered_where_torch_has_no_fused_form(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import torch\no = torch.optim.RMSprop(p, lr=1e-3)\n")
     made = {"name": "torch.optim.rmsprop.RMSprop", "file": str(script), "line": 2}
-    listed = option(FOREACH, facts_of(**made))
+    listed = option(optimizer_foreach, facts_of(**made))
     assert (listed.title, listed.override.arguments) == ("RMSprop foreach=True", {"foreach": True})
     assert listed.patch is None or b"lr=1e-3, foreach=True)" in listed.patch.after
-    assert option(FOREACH, facts_of()) is None
+    assert option(optimizer_foreach, facts_of()) is None

@@ -27,7 +27,7 @@ from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, trai
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import whole_training
 from perftui.fixes.option import FixOption, Risk
-from perftui.fixes.workers import WORKERS, with_workers
+from perftui.fixes.workers import loader_workers, with_workers
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 from perftui.run.worker_curve import CurvePoint, WorkerCurve
@@ -291,7 +291,7 @@ def test_the_fix_takes_the_number_that_was_measured_or_asked_for() -> None:
     known = facts(0, 16)
     curve = WorkerCurve((CurvePoint(1, 30), CurvePoint(2, 16), CurvePoint(4, 15)))
     known.worked_out[measured_workers] = curve
-    change = WORKERS.change(known)
+    change = loader_workers.change(known)
     assert (change.title, change.why_not) == ("num_workers 0 -> 4", "")
     option = with_workers(facts(0, 16), 8)
     assert option.override.arguments == {"num_workers": 8, "persistent_workers": True}

@@ -9,7 +9,7 @@ import pytest
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
-from perftui.fixes.data_loader import PREFETCH, one_thread
+from perftui.fixes.data_loader import loader_prefetch, one_thread
 from perftui.fixes.fix import option
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override
@@ -38,7 +38,7 @@ def prefetching(script: Path, every: int = 20, size: int = 0, **loader: Any) -> 
         workers=worker_table({**row, "fetch": 10 * MS}),
         cwd=str(script.parent),
     )
-    found = option(PREFETCH, Facts(run))
+    found = option(loader_prefetch, Facts(run))
     assert found is not None
     return found
 
@@ -72,7 +72,7 @@ def test_it_is_twice_as_long_at_least_and_fits_into_memory(
 def test_where_no_pattern_is_known_it_is_four_times_as_long(script: Path) -> None:
     loader = {"num_workers": 2, "file": str(script), "line": 2}
     steps = joined(step_table(100, {"input_wait": 50, "forward": 50}))
-    found = option(PREFETCH, Facts(make_run(steps=steps, loaders=(loader,))))
+    found = option(loader_prefetch, Facts(make_run(steps=steps, loaders=(loader,))))
     assert found.title == "prefetch_factor 2 -> 8"
 
 

@@ -10,7 +10,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.option import FixOption, Risk
-from perftui.fixes.script_overhead import FREEZE, few_steps, frozen
+from perftui.fixes.script_overhead import few_steps, frozen, gc_freeze
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import Seen, event_table, stacks_of, with_tables
@@ -116,7 +116,7 @@ def offered(script: Path, pause: float, *events: tuple[str, dict[str, Any]]) -> 
         for at in range(len(part))
     ]
     notes = table_of(EVENT_COLUMNS, rows)
-    return option(FREEZE, Facts(with_tables(run, stacks=stacks_of(*here), events=notes)))
+    return option(gc_freeze, Facts(with_tables(run, stacks=stacks_of(*here), events=notes)))
 
 
 def test_it_is_offered_for_long_collections_only_and_where_nothing_is_frozen(

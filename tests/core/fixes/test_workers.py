@@ -19,9 +19,9 @@ from perftui.fixes.source.patching import call_patch
 from perftui.fixes.workers import (
     LEAST_CPU,
     LEAST_GAIN,
-    NO_WORKERS,
-    WORKERS,
     StepCost,
+    loader_no_workers,
+    loader_workers,
     step_cost,
     worker_count,
     worker_cpu,
@@ -131,7 +131,7 @@ def without_workers(
         cwd=str(script.parent),
         command=command,
     )
-    found = option(NO_WORKERS, Facts(run))
+    found = option(loader_no_workers, Facts(run))
     assert found is not None
     return found
 
@@ -216,7 +216,7 @@ def facts_of(
 
 
 def wanted(facts: Facts) -> int | None:
-    offered = option(WORKERS, facts)
+    offered = option(loader_workers, facts)
     return None if offered.override is None else offered.override.arguments["num_workers"]
 
 
@@ -248,7 +248,7 @@ def test_a_loader_gets_as_many_as_the_machine_carries(facts: Facts, count: int) 
 
 
 def test_why_there_is_no_room_is_said_in_numbers() -> None:
-    offered = option(WORKERS, facts_of(4, 6, used=4.0, training=1.2))
+    offered = option(loader_workers, facts_of(4, 6, used=4.0, training=1.2))
     assert offered.why_not == (
         "no core is free for more workers (a busy worker uses 1.0 of 6 cores, the training 3.0 "
         "without waiting)"
@@ -266,7 +266,7 @@ def test_ranks_of_one_host_share_its_cores() -> None:
 
 def test_new_workers_that_take_little_are_no_risk_to_the_step() -> None:
     """0.65 of four cores are idle, and another worker would take 0.05."""
-    offered = option(WORKERS, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
+    offered = option(loader_workers, facts_of(3, 4, used=0.15, training=0.4, others=2.8))
     assert offered.title == "num_workers 3 -> 4"
     assert Risk.CORES not in offered.risks
 
@@ -362,7 +362,7 @@ def offered(
         cpu_count=cores,
         input_cpu=round(fetch_ms * MS),
     )
-    found = option(WORKERS, Facts(run, None))
+    found = option(loader_workers, Facts(run, None))
     assert found is not None
     return found
 

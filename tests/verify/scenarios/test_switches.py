@@ -8,7 +8,7 @@ import pytest
 from perftui.experiments.rerun import Arrival, missed, overrides, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
-from perftui.fixes.switches import ANOMALY, DETERMINISTIC, ONEDNN, THREADS
+from perftui.fixes.switches import anomaly_off, deterministic_off, onednn_on, threads
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
 from tests.verify.scenarios.test_trials import output, recorded
@@ -83,17 +83,17 @@ def test_a_switch_that_is_not_known_is_refused(tmp_path: Path) -> None:
 def test_switches_are_written_into_the_calls_that_set_them(
     before: RunSnapshot, tmp_path: Path
 ) -> None:
-    offered = [option(fix, Facts(before)) for fix in (THREADS, ANOMALY, DETERMINISTIC, ONEDNN)]
-    threads, anomaly, deterministic, onednn = offered
-    cores = str(threads.override and threads.override.arguments["threads"])
-    assert _changed(threads.patch) == [
+    fixes = (threads, anomaly_off, deterministic_off, onednn_on)
+    more, anomaly, deterministic, onednn = [option(fix, Facts(before)) for fix in fixes]
+    cores = str(more.override and more.override.arguments["threads"])
+    assert _changed(more.patch) == [
         f"+torch.set_num_threads({cores})",
         "-torch.set_num_threads(1)",
     ]
     assert _changed(anomaly.patch)[0] == "+torch.autograd.set_detect_anomaly(False)"
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
     assert (onednn.patch, onednn.why_not) == (None, "remove the line that disables it")
-    for one in (threads, anomaly, deterministic):
+    for one in (more, anomaly, deterministic):
         written = rerun_launch(before, one, is_written=True).expected
         patched = recorded(tmp_path, one.patch.after.decode(), expected=written)
         assert missed(Facts(patched)) == ""

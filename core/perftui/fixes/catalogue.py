@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.compilation import CHANNELS_LAST, COMPILE, COMPILE_DYNAMIC, compile_graphs
+from perftui.fixes.compilation import COMPILE, channels_last, compile_dynamic, compile_graphs
 from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_prefetch, worker_threads
-from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, BUCKETS, NO_SYNC
+from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import Fix, option
-from perftui.fixes.fused_operators import ATTENTION, ELEMENTWISE, RECOMPUTE
-from perftui.fixes.gradients import BACKWARD_ONCE, CLIP, NO_GRAD, REQUIRES_GRAD
-from perftui.fixes.optimizer import FOREACH_AVERAGE, optimizer_foreach, optimizer_fused
+from perftui.fixes.fused_operators import attention_fused, elementwise_fused, recompute_off
+from perftui.fixes.gradients import REQUIRES_GRAD, backward_once, clip_grad_norm, no_grad
+from perftui.fixes.optimizer import foreach_average, optimizer_foreach, optimizer_fused
 from perftui.fixes.option import FixOption
 from perftui.fixes.script_overhead import (
     AFFINITY,
@@ -18,17 +18,17 @@ from perftui.fixes.script_overhead import (
     DEFAULT_DTYPE,
     EMPTY_CACHE,
     EVALUATE_LESS,
-    SCHEDULE,
-    SLEEP,
     gc_freeze,
     less_often,
+    profiler_schedule,
+    sleep_off,
 )
 from perftui.fixes.switches import (
-    AUTOCAST,
     CUDNN_BENCHMARK,
-    CUDNN_SEARCH_OFF,
     TF32,
     anomaly_off,
+    autocast_bf16,
+    cudnn_search_off,
     deterministic_off,
     expandable_segments,
     onednn_on,
@@ -47,14 +47,14 @@ FIXES: tuple[Fix, ...] = (
     ),
     *(optimizer_fused, optimizer_foreach),
     *(threads, anomaly_off, deterministic_off, onednn_on),
-    *(COLLECT, SLEEP, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
-    *(less_often, NO_GRAD, EVALUATE_LESS),
-    *(RECOMPUTE, COMPILE_DYNAMIC, COMPILE, compile_graphs),
-    *(TF32, AUTOCAST, CUDNN_BENCHMARK, CUDNN_SEARCH_OFF, CHANNELS_LAST),
-    *(NO_SYNC, BUCKET_VIEW, BUCKETS, ALL_USED, expandable_segments),
-    *(SCHEDULE, gc_freeze, REQUIRES_GRAD),
-    *(ATTENTION, ELEMENTWISE, BACKWARD_ONCE),
-    *(FOREACH_AVERAGE, CLIP),
+    *(COLLECT, sleep_off, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
+    *(less_often, no_grad, EVALUATE_LESS),
+    *(recompute_off, compile_dynamic, COMPILE, compile_graphs),
+    *(TF32, autocast_bf16, CUDNN_BENCHMARK, cudnn_search_off, channels_last),
+    *(ddp_no_sync, BUCKET_VIEW, ddp_buckets, ALL_USED, expandable_segments),
+    *(profiler_schedule, gc_freeze, REQUIRES_GRAD),
+    *(attention_fused, elementwise_fused, backward_once),
+    *(foreach_average, clip_grad_norm),
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

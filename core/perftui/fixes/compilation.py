@@ -26,9 +26,18 @@ def compiled(program: Program, _: int) -> Sequence[Edit]:
     return (insert_before_training(program, model, f"{model}.compile()"),)
 
 
+@line_fix(
+    what="keep images and weights in channels-last layout",
+    at=script_with_finding,
+    title="channels last",
+    advice="model.to(memory_format=torch.channels_last) before the training loop",
+    risks=(Risk.NUMERICS,),
+)
 def channels_last(program: Program, _: int) -> Sequence[Edit]:
-    """The weights of the model with channels last: convolutions bring what they are given into
-    that order once."""
+    """Convolutions compute in the layout that tensor cores need, without converting tensors before
+    and after each. Code that calls view() on an image may raise an error."""
+    # The weights of the model with channels last: convolutions bring what they are given into that
+    # order once.
     refuse_mentioned(program, "already sets a memory format", "channels_last", "memory_format")
     model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
     text = f"{model}.to(memory_format={torch}.channels_last)"
@@ -45,24 +54,9 @@ COMPILE = line_fix(
     ),
     at=script_with_finding,
     title="model compiled",
-    plan=compiled,
     advice="model.compile() before the training loop",
     risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
-)
-
-CHANNELS_LAST = line_fix(
-    id="channels-last",
-    what="keep images and weights in channels-last layout",
-    explanation=(
-        "Convolutions compute in the layout that tensor cores need, without converting tensors "
-        "before and after each. Code that calls view() on an image may raise an error."
-    ),
-    at=script_with_finding,
-    title="channels last",
-    plan=channels_last,
-    advice="model.to(memory_format=torch.channels_last) before the training loop",
-    risks=(Risk.NUMERICS,),
-)
+)(compiled)
 
 
 _SPEC = CallSpec(
@@ -74,26 +68,20 @@ _SPEC = CallSpec(
 )
 
 
-def dynamic(program: Program, line: int) -> Sequence[Edit]:
-    """``dynamic=True`` for the ``torch.compile`` at ``line``."""
+@line_fix(
+    what="compile once for every size",
+    title="torch.compile dynamic=True",
+    advice="torch.compile(..., dynamic=True)",
+    risks=(Risk.NUMERICS,),
+)
+def compile_dynamic(program: Program, line: int) -> Sequence[Edit]:
+    """Sizes become variables in the compiled code, so a new length is not recompiled. Each call is
+    a little slower than one compiled for its exact size."""
+    # ``dynamic=True`` for the ``torch.compile`` at ``line``.
     edits = each_changed(_SPEC, program, call_at(program, line, _SPEC), {"dynamic": True})
     if not edits:
         raise PatchRefusedError("it is already compiled for every size")
     return list(edits.values())
-
-
-COMPILE_DYNAMIC = line_fix(
-    id="compile-dynamic",
-    what="compile once for every size",
-    explanation=(
-        "Sizes become variables in the compiled code, so a new length is not recompiled. Each "
-        "call is a little slower than one compiled for its exact size."
-    ),
-    title="torch.compile dynamic=True",
-    plan=dynamic,
-    advice="torch.compile(..., dynamic=True)",
-    risks=(Risk.NUMERICS,),
-)
 
 
 _MODE = '"reduce-overhead"'

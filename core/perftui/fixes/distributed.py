@@ -40,13 +40,24 @@ bucket_view = partial(wrapped_with, {"gradient_as_bucket_view": True})
 all_used = partial(wrapped_with, {"find_unused_parameters": False})
 
 
-def usual_buckets(program: Program, _: int) -> Sequence[Edit]:
-    """No ``bucket_cap_mb`` for the only call of DistributedDataParallel of the file, where it is
-    above torch's default.
-
-    Left out, and not set to 25: only then torch makes the first bucket small, so that reducing
-    starts early.
-    """
+@line_fix(
+    what="reduce gradients in buckets of 25 MiB while backward computes the next ones",
+    at=script_with_finding,
+    title=f"buckets of {BUCKET >> 20} MiB",
+    advice=f"DistributedDataParallel(...) without {_CAP}",
+    risks=(Risk.NUMERICS,),
+)
+def ddp_buckets(program: Program, _: int) -> Sequence[Edit]:
+    """Without bucket_cap_mb, DistributedDataParallel reduces gradients in buckets of 25 MiB, the
+    first one as soon as it holds 1 MiB. All but the last can be hidden behind backward. With more
+    than two ranks the last digits of gradients may differ, because where a gradient lies in its
+    bucket can decide in which order the ranks are summed. torch.compile splits the model where
+    buckets end."""
+    # No ``bucket_cap_mb`` for the only call of DistributedDataParallel of the file, where it is
+    # above torch's default.
+    #
+    # Left out, and not set to 25: only then torch makes the first bucket small, so that reducing
+    # starts early.
     call = wrapper_call(program)
     cap = decided(program, call, _CAPPED, _CAP, int).value
     if cap is None:
@@ -69,9 +80,8 @@ BUCKET_VIEW = line_fix(
     ),
     at=script_with_finding,
     title="gradients in buckets",
-    plan=bucket_view,
     advice="DistributedDataParallel(..., gradient_as_bucket_view=True)",
-)
+)(bucket_view)
 
 ALL_USED = line_fix(
     id="ddp-all-used",
@@ -82,32 +92,25 @@ ALL_USED = line_fix(
     ),
     at=script_with_finding,
     title="no search for unused",
-    plan=all_used,
     advice="DistributedDataParallel(..., find_unused_parameters=False)",
     risks=(Risk.UNUSED,),
-)
+)(all_used)
 
-BUCKETS = line_fix(
-    id="ddp-buckets",
-    what="reduce gradients in buckets of 25 MiB while backward computes the next ones",
-    explanation=(
-        "Without bucket_cap_mb, DistributedDataParallel reduces gradients in buckets of 25 MiB, "
-        "the first one as soon as it holds 1 MiB. All but the last can be hidden behind backward. "
-        "With more than two ranks the last digits of gradients may differ, because where a "
-        "gradient lies in its bucket can decide in which order the ranks are summed. torch.compile "
-        "splits the model where buckets end."
-    ),
-    at=script_with_finding,
-    title=f"buckets of {BUCKET >> 20} MiB",
-    plan=usual_buckets,
-    advice=f"DistributedDataParallel(...) without {_CAP}",
+
+@line_fix(
+    what="reduce gradients once per optimizer step, not for each micro-batch",
+    at=finding_line_or_script,
+    title="gradients reduced once a step",
+    advice="model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
     risks=(Risk.NUMERICS,),
 )
-
-
-def reduced_once(program: Program, _: int) -> Sequence[Edit]:
-    """Set before each forward pass whether its backward pass reduces gradients, as ``no_sync()``
-    does."""
+def ddp_no_sync(program: Program, _: int) -> Sequence[Edit]:
+    """Gradients of micro-batches add up on each rank and are reduced with those of the last
+    micro-batch before the step, using the same switch of DistributedDataParallel as no_sync(). The
+    sum is the same; its last digits differ. Buffers, such as those of batch norm, are also sent to
+    the other ranks only once per step."""
+    # Set before each forward pass whether its backward pass reduces gradients, as ``no_sync()``
+    # does.
     switches = ("no_sync", "require_backward_grad_sync")
     refuse_mentioned(program, "already controls when gradients are reduced", *switches)
     passes = program.calls("backward")
@@ -137,20 +140,3 @@ def reduced_once(program: Program, _: int) -> Sequence[Edit]:
 def _names(statement: ast.stmt, model: str) -> bool:
     nodes = (n for n in ast.walk(statement) if isinstance(n, (ast.Name, ast.Attribute)))
     return any(ast.unparse(node) == model for node in nodes)
-
-
-NO_SYNC = line_fix(
-    id="ddp-no-sync",
-    what="reduce gradients once per optimizer step, not for each micro-batch",
-    explanation=(
-        "Gradients of micro-batches add up on each rank and are reduced with those of the last "
-        "micro-batch before the step, using the same switch of DistributedDataParallel as "
-        "no_sync(). The sum is the same; its last digits differ. Buffers, such as those of batch "
-        "norm, are also sent to the other ranks only once per step."
-    ),
-    at=finding_line_or_script,
-    title="gradients reduced once a step",
-    plan=reduced_once,
-    advice="model.require_backward_grad_sync = (i + 1) % K == 0 before the forward pass",
-    risks=(Risk.NUMERICS,),
-)

@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -368,6 +368,8 @@ class Fix:
     """The change as it would be made here; None where there is nothing that it could change."""
     risks: tuple[Risk, ...] = ()
     """All risks that it may have."""
+    plan: Plan | None = None
+    """The plan of its change, if that is the same everywhere."""
 
 
 def fix(
@@ -382,41 +384,53 @@ def fix(
     ``gc-freeze``, and so is ``gc_freeze_fix``, where something else has that name.
     """
 
-    def made(change: Callable[[Facts], Change | None]) -> Fix:
-        name = id or change.__name__.removesuffix("_fix").replace("_", "-")
-        return Fix(name, what, " ".join((change.__doc__ or "").split()), change, risks)
-
-    return made
+    return lambda change: _made(change, what, change, risks, id)
 
 
 def line_fix(
     *,
-    id: str,  # noqa: A002 - as the field is called
     what: str,
-    explanation: str,
-    at: Callable[..., NamedLine | None] = finding_line,
     title: str,
-    plan: Plan,
     advice: str,
+    id: str = "",  # noqa: A002 - as the field is called
+    explanation: str = "",
+    at: Callable[..., NamedLine | None] = finding_line,
     risks: tuple[Risk, ...] = (),
     is_one_of_several: bool = False,
-) -> Fix:
-    """A fix that is the same change wherever one of its rules has a finding.
+) -> Callable[[Plan], Fix]:
+    """Makes a fix of the plan of a change that is the same wherever one of its rules has a finding.
 
-    ``at`` says where ``plan`` begins: ``finding_line``, ``script_with_finding``,
+    The plan has ``id`` and ``explanation`` as the function of ``fix`` does, unless they are given.
+    ``at`` says where it begins: ``finding_line``, ``script_with_finding``,
     ``finding_line_or_script``. One of several that answer the same findings is offered only where
     the file has its subject.
     """
 
-    def change(facts: Facts) -> LineChange | None:
-        place = at(facts, *answered_by(id))
-        if place is None:
-            return None
-        where = f"{place.short}: " if place.short else ""
-        result = LineChange(title, place.file, place.line, plan, f"{where}{advice}")
-        return result if not is_one_of_several or has_subject(result, facts) else None
+    def made(plan: Plan) -> Fix:
+        def change(facts: Facts) -> LineChange | None:
+            place = at(facts, *answered_by(row.id))
+            if place is None:
+                return None
+            where = f"{place.short}: " if place.short else ""
+            result = LineChange(title, place.file, place.line, plan, f"{where}{advice}")
+            return result if not is_one_of_several or has_subject(result, facts) else None
 
-    return Fix(id, what, explanation, change, risks)
+        row = _made(plan, what, change, risks, id, explanation)
+        return replace(row, plan=plan)
+
+    return made
+
+
+def _made(
+    by: Callable[..., object],
+    what: str,
+    change: Callable[[Facts], Change | None],
+    risks: tuple[Risk, ...],
+    name: str = "",
+    explanation: str = "",
+) -> Fix:
+    name = name or by.__name__.removesuffix("_fix").replace("_", "-")
+    return Fix(name, what, explanation or " ".join((by.__doc__ or "").split()), change, risks)
 
 
 def option(fix: Fix, facts: Facts) -> FixOption | None:

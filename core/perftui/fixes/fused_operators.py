@@ -19,8 +19,18 @@ from perftui.script.training import statement_at
 _FUSED = "torch.nn.functional.scaled_dot_product_attention"
 
 
+@line_fix(
+    what="compute attention in one operator",
+    title="attention in one operator",
+    advice=f"{_FUSED}(q, k, v)",
+    risks=(Risk.NUMERICS, Risk.DROPOUT),
+)
 def attention_fused(program: Program, line: int) -> Sequence[Edit]:
-    """The attention in the function around ``line`` as one call."""
+    """scaled_dot_product_attention computes both matrix products, the scale, the mask and the
+    softmax, and does not store the scores of all pairs. The formula is the same; results differ in
+    the last digits. Attention dropout drops different values. A fully masked row gives zeros or
+    NaN, depending on the version of torch."""
+    # The attention in the function around ``line`` as one call.
     statement = statement_at(program, line)
     around = (statement, *program.ancestors(statement))
     function = next((node for node in around if isinstance(node, ast.FunctionDef)), None)
@@ -63,31 +73,24 @@ def _refuse_view(program: Program, product: ast.expr) -> None:
         raise PatchRefusedError(f"line {above.lineno} takes a view of the result")
 
 
-ATTENTION = line_fix(
-    id="attention-fused",
-    what="compute attention in one operator",
-    explanation=(
-        "scaled_dot_product_attention computes both matrix products, the scale, the mask and the "
-        "softmax, and does not store the scores of all pairs. The formula is the same; results "
-        "differ in the last digits. Attention dropout drops different values. A fully masked row "
-        "gives zeros or NaN, depending on the version of torch."
-    ),
-    title="attention in one operator",
-    plan=attention_fused,
-    advice=f"{_FUSED}(q, k, v)",
-    risks=(Risk.NUMERICS, Risk.DROPOUT),
-)
-
-
 _FUNCTIONS = "torch.nn.functional"
 
 _IN_THEM = frozenset({"tanh", "erf", "exp", "sigmoid", "mean"})
 """Functions of which every known activation and norm calls one."""
 
 
-def one_operator(program: Program, _: int) -> Sequence[Edit]:
-    """Each activation and each layer norm that the functions of the file write out, as a call."""
+@line_fix(
+    what="compute hand-written activations and norms with one operator each",
+    title="activations and norms in one operator each",
+    advice=f"{_FUNCTIONS}.gelu, layer_norm and the like",
+    risks=(Risk.NUMERICS,),
+)
+def elementwise_fused(program: Program, _: int) -> Sequence[Edit]:
+    """torch's own operators compute the GELU, SiLU and layer normalisation that the script writes
+    out by hand, in one pass through memory. The formula is the same; results differ in the last
+    digits."""
 
+    # Each activation and each layer norm that the functions of the file write out, as a call.
     def edits_of(match: tuple[ast.BinOp, OneOperator, LocalValues]) -> Iterator[Edit]:
         node, fused, local = match
         taken = local.used()
@@ -121,39 +124,12 @@ def _outermost(
                 break
 
 
-ELEMENTWISE = line_fix(
-    id="elementwise-fused",
-    what="compute hand-written activations and norms with one operator each",
-    explanation=(
-        "torch's own operators compute the GELU, SiLU and layer normalisation that the script "
-        "writes out by hand, in one pass through memory. The formula is the same; results differ "
-        "in the last digits."
-    ),
-    title="activations and norms in one operator each",
-    plan=one_operator,
-    advice=f"{_FUNCTIONS}.gelu, layer_norm and the like",
-    risks=(Risk.NUMERICS,),
-)
-
-
 _CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 _OF_CHECKPOINT = (
     *("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop"),
     "preserve_rng_state",
 )
 """Arguments of ``checkpoint`` itself; all others are handed to the function."""
-
-
-def called_directly(program: Program, _: int) -> Sequence[Edit]:
-    """Each ``checkpoint(function, x)`` of the file as ``function(x)``."""
-    calls = [call for call in program.calls() if qualified_name(program, call.func) == _CHECKPOINT]
-    if not calls:
-        raise PatchRefusedError("no line certainly calls torch's checkpoint")
-    for call in calls:
-        last = call.end_lineno or call.lineno
-        if last > call.lineno and program.comments(call.lineno, last):
-            raise PatchRefusedError(f"there is a comment inside the call at line {call.lineno}")
-    return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]
 
 
 def _direct(call: ast.Call) -> str:
@@ -169,16 +145,22 @@ def _checkpoint(facts: Facts, rule: str) -> NamedLine | None:
     return NamedLine(match.file, match.line) if match else None
 
 
-RECOMPUTE = line_fix(
-    id="recompute-off",
+@line_fix(
     what="keep activations instead of computing them twice",
-    explanation=(
-        "Layers are called directly, and the activations that backward needs are kept. Results "
-        "are the same; memory grows by the activations of all these layers."
-    ),
     at=_checkpoint,
     title="activations kept",
-    plan=called_directly,
     advice="call the layers without checkpoint()",
     risks=(Risk.MEMORY,),
 )
+def recompute_off(program: Program, _: int) -> Sequence[Edit]:
+    """Layers are called directly, and the activations that backward needs are kept. Results are the
+    same; memory grows by the activations of all these layers."""
+    # Each ``checkpoint(function, x)`` of the file as ``function(x)``.
+    calls = [call for call in program.calls() if qualified_name(program, call.func) == _CHECKPOINT]
+    if not calls:
+        raise PatchRefusedError("no line certainly calls torch's checkpoint")
+    for call in calls:
+        last = call.end_lineno or call.lineno
+        if last > call.lineno and program.comments(call.lineno, last):
+            raise PatchRefusedError(f"there is a comment inside the call at line {call.lineno}")
+    return [ReplaceExpression(program.span(call), _direct(call)) for call in calls]

@@ -43,8 +43,19 @@ from perftui.script.training import TRAINS, statement_at, training_loop, untrain
 _FUNCTION = "torch.nn.utils.clip_grad_norm_"
 
 
-def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
-    """Each clipping of the file that is written out, as a call of ``clip_grad_norm_``."""
+@line_fix(
+    what="clip gradients with torch's function instead of one parameter at a time",
+    at=finding_line_or_script,
+    title="gradients clipped in one call",
+    advice=f"{_FUNCTION}(parameters, limit)",
+    is_one_of_several=True,
+    risks=(Risk.NUMERICS,),
+)
+def clip_grad_norm(program: Program, _: int) -> Sequence[Edit]:
+    """clip_grad_norm_ computes the norm of all gradients and scales them with a few operators on
+    lists. The formula is the same; results may differ in the last digits. If the norm is NaN, all
+    gradients become NaN."""
+    # Each clipping of the file that is written out, as a call of ``clip_grad_norm_``.
     sparse = next(filter(is_sparse, program.calls()), None)
     if sparse is not None:
         raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
@@ -63,28 +74,20 @@ def clipped_at_once(program: Program, _: int) -> Sequence[Edit]:
     return edits_at(loops, edits_of, "no loop certainly clips gradients by their norm")
 
 
-CLIP = line_fix(
-    id="clip-grad-norm",
-    what="clip gradients with torch's function instead of one parameter at a time",
-    explanation=(
-        "clip_grad_norm_ computes the norm of all gradients and scales them with a few operators "
-        "on lists. The formula is the same; results may differ in the last digits. If the norm is "
-        "NaN, all gradients become NaN."
-    ),
-    at=finding_line_or_script,
-    title="gradients clipped in one call",
-    plan=clipped_at_once,
-    advice=f"{_FUNCTION}(parameters, limit)",
-    is_one_of_several=True,
-    risks=(Risk.NUMERICS,),
-)
-
-
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 
 
-def summed(program: Program, line: int) -> Sequence[Edit]:
-    """The backward passes at ``line`` and beside it, or of the loop around it, as one."""
+@line_fix(
+    what="sum losses of one graph and run backward once",
+    title="one backward pass of the sum of the losses",
+    advice="(first + second).backward()",
+    risks=(Risk.NUMERICS, Risk.MEMORY),
+)
+def backward_once(program: Program, line: int) -> Sequence[Edit]:
+    """The gradient of a sum is the sum of the gradients, which is what several backward passes add
+    up to. Backward now runs through the shared layers once. Results differ in the last digits. The
+    graphs of all losses are kept until then."""
+    # The backward passes at ``line`` and beside it, or of the loop around it, as one.
     statement = statement_at(program, line)
     call = _backward(statement)
     if call is None:
@@ -168,21 +171,6 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
         raise PatchRefusedError("the function also runs backward elsewhere")
 
 
-BACKWARD_ONCE = line_fix(
-    id="backward-once",
-    what="sum losses of one graph and run backward once",
-    explanation=(
-        "The gradient of a sum is the sum of the gradients, which is what several backward passes "
-        "add up to. Backward now runs through the shared layers once. Results differ in the last "
-        "digits. The graphs of all losses are kept until then."
-    ),
-    title="one backward pass of the sum of the losses",
-    plan=summed,
-    advice="(first + second).backward()",
-    risks=(Risk.NUMERICS, Risk.MEMORY),
-)
-
-
 _ID = "requires-grad-off"
 
 
@@ -234,27 +222,21 @@ REQUIRES_GRAD = Fix(
 )
 
 
-def evaluated_without(program: Program, line: int) -> Sequence[Edit]:
-    """The outermost loop around ``line`` that only evaluates, under ``torch.no_grad()``."""
-    loop = evaluation_loop(program, line)
-    header = f"with {module_name(program, 'torch')}.no_grad()"
-    return (wrap(program, loop.lineno, loop.end_lineno or loop.lineno, header),)
-
-
 def _lacking_no_grad(facts: Facts, *rules: str) -> NamedLine | None:
     result = evaluation(facts)
     return finding_line(facts, *rules) if result is not None and result.lacks_no_grad else None
 
 
-NO_GRAD = line_fix(
-    id="no-grad",
+@line_fix(
     what="evaluate without recording gradients",
-    explanation=(
-        "Nothing is kept for a backward pass that never runs: results are the same, with less "
-        "memory. A backward pass through the evaluation would raise an error."
-    ),
     at=_lacking_no_grad,
     title="evaluation without gradients",
-    plan=evaluated_without,
     advice="evaluate under torch.no_grad()",
 )
+def no_grad(program: Program, line: int) -> Sequence[Edit]:
+    """Nothing is kept for a backward pass that never runs: results are the same, with less memory.
+    A backward pass through the evaluation would raise an error."""
+    # The outermost loop around ``line`` that only evaluates, under ``torch.no_grad()``.
+    loop = evaluation_loop(program, line)
+    header = f"with {module_name(program, 'torch')}.no_grad()"
+    return (wrap(program, loop.lineno, loop.end_lineno or loop.lineno, header),)

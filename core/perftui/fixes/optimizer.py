@@ -129,9 +129,21 @@ def _with(optimizer: OptimizerSettings, argument: str, why_not: str) -> CallChan
     )
 
 
-def averaged_at_once(program: Program, _: int) -> Sequence[Edit]:
-    """Each loop of the file that averages weights parameter by parameter, by ``_foreach``."""
+@line_fix(
+    what="average weights with operators on lists of tensors instead of one parameter at a time",
+    at=finding_line_or_script,
+    title="weight averaging with lists",
+    advice="torch._foreach_lerp_(averages, weights, 1 - decay)",
+    is_one_of_several=True,
+    risks=(Risk.NUMERICS, Risk.MEMORY),
+)
+def foreach_average(program: Program, _: int) -> Sequence[Edit]:
+    """The tensors of all parameters are put into lists, and torch._foreach_ operators multiply and
+    add them in a few calls. The formula is the same; results may differ in the last digits. The
+    lists live until the next update: if it creates new tensors, the old ones take memory until
+    then."""
 
+    # Each loop of the file that averages weights parameter by parameter, by ``_foreach``.
     def edits_of(loop: ast.For) -> Iterator[Edit]:
         is_over_all = goes_over_parameters(program, loop.iter)
         parts = taken_apart(program, loop) if is_over_all else None
@@ -213,21 +225,3 @@ def _refuse_twice(program: Program, old: ast.expr, loop: ast.For) -> None:
 
 def _fresh(program: Program, name: str) -> str:
     return free_name(program, name, name, f"all_{name}", f"{name}_of_all")
-
-
-FOREACH_AVERAGE = line_fix(
-    id="foreach-average",
-    what="average weights with operators on lists of tensors instead of one parameter at a time",
-    explanation=(
-        "The tensors of all parameters are put into lists, and torch._foreach_ operators multiply "
-        "and add them in a few calls. The formula is the same; results may differ in the last "
-        "digits. The lists live until the next update: if it creates new tensors, the old ones "
-        "take memory until then."
-    ),
-    at=finding_line_or_script,
-    title="weight averaging with lists",
-    plan=averaged_at_once,
-    advice="torch._foreach_lerp_(averages, weights, 1 - decay)",
-    is_one_of_several=True,
-    risks=(Risk.NUMERICS, Risk.MEMORY),
-)

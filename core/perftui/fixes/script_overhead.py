@@ -60,18 +60,6 @@ def left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit
     return (remove(program, statement),)
 
 
-def no_sleep(program: Program, line: int) -> Sequence[Edit]:
-    """The ``time.sleep(...)`` at ``line`` taken out."""
-    edits = left_out(("time.sleep",), program, line)
-    sleeping = (c for c in program.calls("sleep") if c.lineno == line)
-    for above in (node for call in sleeping for node in program.ancestors(call)):
-        if isinstance(above, Loop) and not trains(program, above):
-            raise PatchRefusedError(
-                f"the loop at line {above.lineno} uses it to wait for something"
-            )
-    return edits
-
-
 def _says(word: str, facts: Facts, rule: str) -> NamedLine | None:
     """The line that ``rule`` names, where it says ``word``."""
     place = finding_line(facts, rule)
@@ -98,24 +86,31 @@ COLLECT = line_fix(
     ),
     at=partial(_says, "collect"),
     title="no gc.collect()",
-    plan=partial(left_out, ("gc.collect",)),
     advice="remove gc.collect()",
     risks=(Risk.MEMORY,),
-)
+)(partial(left_out, ("gc.collect",)))
 
-SLEEP = line_fix(
-    id="sleep-off",
+
+@line_fix(
     what="do not sleep in the loop",
-    explanation=(
-        "The training continues at once. Whatever needed the pause, such as a rate limit or "
-        "another process, no longer gets it."
-    ),
     at=partial(_says, "sleep"),
     title="no time.sleep()",
-    plan=no_sleep,
     advice="remove time.sleep()",
     risks=(Risk.PACE,),
 )
+def sleep_off(program: Program, line: int) -> Sequence[Edit]:
+    """The training continues at once. Whatever needed the pause, such as a rate limit or another
+    process, no longer gets it."""
+    # The ``time.sleep(...)`` at ``line`` taken out.
+    edits = left_out(("time.sleep",), program, line)
+    sleeping = (c for c in program.calls("sleep") if c.lineno == line)
+    for above in (node for call in sleeping for node in program.ancestors(call)):
+        if isinstance(above, Loop) and not trains(program, above):
+            raise PatchRefusedError(
+                f"the loop at line {above.lineno} uses it to wait for something"
+            )
+    return edits
+
 
 EMPTY_CACHE = line_fix(
     id="empty-cache-off",
@@ -126,10 +121,9 @@ EMPTY_CACHE = line_fix(
     ),
     at=partial(_says, "empty_cache"),
     title="no empty_cache()",
-    plan=partial(left_out, ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")),
     advice="remove empty_cache()",
     risks=(Risk.MEMORY,),
-)
+)(partial(left_out, ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")))
 
 AFFINITY = line_fix(
     id="affinity-off",
@@ -140,10 +134,9 @@ AFFINITY = line_fix(
     ),
     at=partial(_called, "sched_setaffinity"),
     title="all cores",
-    plan=partial(left_out, ("os.sched_setaffinity",)),
     advice="remove sched_setaffinity()",
     risks=(Risk.NUMERICS,),
-)
+)(partial(left_out, ("os.sched_setaffinity",)))
 
 DEFAULT_DTYPE = line_fix(
     id="default-dtype-off",
@@ -155,10 +148,9 @@ DEFAULT_DTYPE = line_fix(
     ),
     at=partial(_called, "set_default_dtype"),
     title="float32 by default",
-    plan=partial(left_out, ("torch.set_default_dtype",)),
     advice="remove set_default_dtype()",
     risks=(Risk.PRECISION, Risk.DRAWS),
-)
+)(partial(left_out, ("torch.set_default_dtype",)))
 
 
 SELDOM = 10
@@ -246,11 +238,10 @@ EVALUATE_LESS = line_fix(
         "are found less precisely."
     ),
     title=f"evaluation every {SELDOM}th time",
-    plan=evaluated_seldom,
     advice=f"only every {SELDOM}th time",
     # Iterating over a data loader draws a random number, also for its order.
     risks=(Risk.SELDOM, Risk.ORDER),
-)
+)(evaluated_seldom)
 
 
 LEAST_PAUSE = 5_000_000
@@ -304,26 +295,6 @@ _PROFILER = CallSpec(
 _FEW = "wait=1, warmup=1, active=3, repeat=1"
 
 
-def few_steps(program: Program, line: int) -> Sequence[Edit]:
-    """A schedule of three steps for the profiler at ``line``, or an end for the one it has."""
-    call = call_at(program, line, _PROFILER)
-    if any(kw.arg is None for kw in call.keywords) or call.args:
-        raise PatchRefusedError("it is not certain which arguments the profiler has")
-    # A schedule goes on by ``step()`` only; without it the profiler would record nothing.
-    name = _name(program, call)
-    stepped = filter(None, map(receiver, program.calls("step")))
-    if name is None or name not in map(ast.unparse, stepped):
-        raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
-    value = keyword(call, "schedule")
-    if value is not None and not (is_literal(value) and ast.literal_eval(value) is None):
-        return (_ended(program, value),)
-    text = f"{spelling(program, _SCHEDULES[0])}({_FEW})"
-    refuse_unbound(program, program.statement(call), text, before=True)
-    if value is not None:
-        raise PatchRefusedError("schedule=None is the author's own choice")
-    return (AddKeyword(program.span(call), "schedule", text),)
-
-
 def _ended(program: Program, value: ast.expr) -> Edit:
     """The schedule ``value`` with ``repeat=1``."""
     if not isinstance(value, ast.Call) or qualified_name(program, value.func) not in _SCHEDULES:
@@ -354,18 +325,32 @@ def _own_profiler(facts: Facts, rule: str) -> NamedLine | None:
     return place if place is not None and runs_own_profiler(facts) else None
 
 
-SCHEDULE = line_fix(
-    id="profiler-schedule",
+@line_fix(
     what="let the script's own profiler record a few steps and stop",
-    explanation=(
-        "The profiler records a few steps once, and its handler runs once; the rest of the "
-        "training runs without the profiler. The training computes the same results."
-    ),
     at=_own_profiler,
     title="the script's profiler for three steps",
-    plan=few_steps,
     advice=(
         f"profile(..., schedule=torch.profiler.schedule({_FEW})), and its step() after each step"
     ),
     risks=(Risk.PROFILE,),
 )
+def profiler_schedule(program: Program, line: int) -> Sequence[Edit]:
+    """The profiler records a few steps once, and its handler runs once; the rest of the training
+    runs without the profiler. The training computes the same results."""
+    # A schedule of three steps for the profiler at ``line``, or an end for the one it has.
+    call = call_at(program, line, _PROFILER)
+    if any(kw.arg is None for kw in call.keywords) or call.args:
+        raise PatchRefusedError("it is not certain which arguments the profiler has")
+    # A schedule goes on by ``step()`` only; without it the profiler would record nothing.
+    name = _name(program, call)
+    stepped = filter(None, map(receiver, program.calls("step")))
+    if name is None or name not in map(ast.unparse, stepped):
+        raise PatchRefusedError(f"nothing calls {name or 'the profiler'}.step() after each step")
+    value = keyword(call, "schedule")
+    if value is not None and not (is_literal(value) and ast.literal_eval(value) is None):
+        return (_ended(program, value),)
+    text = f"{spelling(program, _SCHEDULES[0])}({_FEW})"
+    refuse_unbound(program, program.statement(call), text, before=True)
+    if value is not None:
+        raise PatchRefusedError("schedule=None is the author's own choice")
+    return (AddKeyword(program.span(call), "schedule", text),)

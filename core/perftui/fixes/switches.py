@@ -188,8 +188,17 @@ def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequenc
     return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
 
 
-def search_off(program: Program, _: int) -> Sequence[Edit]:
-    """``False`` wherever the file sets ``torch.backends.cudnn.benchmark`` to a literal True."""
+@line_fix(
+    what="let cuDNN choose kernels by its heuristics, if sizes change all the time",
+    at=script_with_finding,
+    title="cudnn.benchmark off",
+    advice="torch.backends.cudnn.benchmark = False, or leave it out",
+    risks=(Risk.NUMERICS,),
+)
+def cudnn_search_off(program: Program, _: int) -> Sequence[Edit]:
+    """cuDNN does not benchmark kernels for each new size: it takes the one its heuristics choose,
+    which is mostly as fast. Results may differ in the last digits."""
+    # ``False`` wherever the file sets ``torch.backends.cudnn.benchmark`` to a literal True.
     setting = [
         node
         for node in program.statements()
@@ -219,24 +228,9 @@ CUDNN_BENCHMARK = line_fix(
     ),
     at=script_with_finding,
     title="cudnn.benchmark on",
-    plan=cudnn_benchmark,
     advice="torch.backends.cudnn.benchmark = True after the imports",
     risks=(Risk.NUMERICS, Risk.REPEATABLE),
-)
-
-CUDNN_SEARCH_OFF = line_fix(
-    id="cudnn-search-off",
-    what="let cuDNN choose kernels by its heuristics, if sizes change all the time",
-    explanation=(
-        "cuDNN does not benchmark kernels for each new size: it takes the one its heuristics "
-        "choose, which is mostly as fast. Results may differ in the last digits."
-    ),
-    at=script_with_finding,
-    title="cudnn.benchmark off",
-    plan=search_off,
-    advice="torch.backends.cudnn.benchmark = False, or leave it out",
-    risks=(Risk.NUMERICS,),
-)
+)(cudnn_benchmark)
 
 
 _SETS_TF32 = ("set_float32_matmul_precision", "allow_tf32", "fp32_precision")
@@ -251,17 +245,26 @@ TF32 = line_fix(
     ),
     at=script_with_finding,
     title="TF32 on",
-    plan=tf32,
     advice='torch.set_float32_matmul_precision("high") after the imports',
     risks=(Risk.NUMERICS,),
-)
+)(tf32)
 
 
 _ALREADY = ("autocast", "GradScaler", "half", "bfloat16", "float16", "float64", "double", "amp")
 
 
-def autocast(program: Program, _: int) -> Sequence[Edit]:
-    """The statements of the loop from the model's call to before ``backward()``, under autocast."""
+@line_fix(
+    what="multiply matrices in bfloat16",
+    at=script_with_finding,
+    title="autocast to bfloat16",
+    advice='with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss',
+    risks=(Risk.HALF,),
+)
+def autocast_bf16(program: Program, _: int) -> Sequence[Edit]:
+    """Inputs of matrix products and convolutions have 8 bits of mantissa; weights and sums stay
+    float32, and losses are computed in float32. Most networks train as well with it; check the loss
+    of a longer run. Cards before Ampere have no bfloat16."""
+    # The statements of the loop from the model's call to before ``backward()``, under autocast.
     refuse_mentioned(program, "already sets a precision", *_ALREADY)
     loop = step_loop(program)
     model = model_name(program, loop)
@@ -277,19 +280,3 @@ def autocast(program: Program, _: int) -> Sequence[Edit]:
     first, last = covered[0].lineno, covered[-1].end_lineno or covered[-1].lineno
     torch = module_name(program, "torch")
     return (wrap(program, first, last, f'with {torch}.autocast("cuda", dtype={torch}.bfloat16)'),)
-
-
-AUTOCAST = line_fix(
-    id="autocast-bf16",
-    what="multiply matrices in bfloat16",
-    explanation=(
-        "Inputs of matrix products and convolutions have 8 bits of mantissa; weights and sums "
-        "stay float32, and losses are computed in float32. Most networks train as well with it; "
-        "check the loss of a longer run. Cards before Ampere have no bfloat16."
-    ),
-    at=script_with_finding,
-    title="autocast to bfloat16",
-    plan=autocast,
-    advice='with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss',
-    risks=(Risk.HALF,),
-)

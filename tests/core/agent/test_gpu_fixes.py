@@ -7,7 +7,7 @@ import pytest
 from perftui.fixes.compilation import channels_last, compiled
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.patching import apply_edits
-from perftui.fixes.switches import autocast, cudnn_benchmark, tf32
+from perftui.fixes.switches import autocast_bf16, cudnn_benchmark, tf32
 from perftui.script.program import Program, parse_program
 from tests.core.agent.conftest import Train
 
@@ -64,8 +64,8 @@ PLAIN = ("autocast False", "highest False", "False")
 WRITTEN: dict[str, tuple[Plan, tuple[str, ...]]] = {
     "tf32": (tf32, ("autocast False", "high False", "False")),
     "cudnn.benchmark": (cudnn_benchmark, ("autocast False", "highest True", "False")),
-    "channels last": (channels_last, ("autocast False", "highest False", "True")),
-    "autocast": (autocast, ("autocast True", "highest False", "False")),
+    "channels last": (channels_last.plan, ("autocast False", "highest False", "True")),
+    "autocast": (autocast_bf16.plan, ("autocast True", "highest False", "False")),
     "compile": (compiled, ("compiled", *PLAIN)),
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.fixes.distributed import BUCKETS, reduced_once
+from perftui.fixes.distributed import ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import option
 from perftui.fixes.option import Risk
 from tests.core.diagnosis.runs import ON_GPU, Events, make_run
@@ -49,7 +49,7 @@ def facts_of(
     ids=["no note", "unknown cap", "a large cap", "one just above the usual"],
 )
 def test_it_can_be_tried_and_written(tmp_path: Path, events: Events) -> None:
-    found = option(BUCKETS, facts_of(tmp_path, ALL_IN_ONE, events))
+    found = option(ddp_buckets, facts_of(tmp_path, ALL_IN_ONE, events))
     assert found.patch.after.decode() == f"{HEAD}model = DistributedDataParallel(net)\n"
     assert (found.override, found.is_triable, found.why_not) == (None, True, "")
     assert (found.title, found.risks) == ("buckets of 25 MiB", (Risk.NUMERICS,))
@@ -63,7 +63,7 @@ def test_it_can_be_tried_and_written(tmp_path: Path, events: Events) -> None:
     ],
 )
 def test_where_it_cannot_be_written_it_says_why(tmp_path: Path, given: str, why: str) -> None:
-    found = option(BUCKETS, facts_of(tmp_path, given, wrapped(1000 * MIB)))
+    found = option(ddp_buckets, facts_of(tmp_path, given, wrapped(1000 * MIB)))
     assert (found.patch, found.is_triable, found.why_not) == (None, False, why)
     assert found.advice == "DistributedDataParallel(...) without bucket_cap_mb"
 
@@ -73,11 +73,11 @@ def test_it_is_not_offered_with_the_usual_cap_or_without_its_finding_or_script(
 ) -> None:
     """One parameter that is larger than a bucket is reduced at once, whatever the cap is."""
     for cap in (25 * MIB, 1 * MIB):
-        assert option(BUCKETS, facts_of(tmp_path, ALL_IN_ONE, wrapped(cap))) is None
+        assert option(ddp_buckets, facts_of(tmp_path, ALL_IN_ONE, wrapped(cap))) is None
     facts = facts_of(tmp_path, ALL_IN_ONE, wrapped(1000 * MIB), size=49 * MIB)
-    assert option(BUCKETS, facts) is None
+    assert option(ddp_buckets, facts) is None
     facts = facts_of(tmp_path, ALL_IN_ONE, command=("accelerate", "launch", "train.py"))
-    assert option(BUCKETS, facts) is None
+    assert option(ddp_buckets, facts) is None
 
 
 CONDITION = """
@@ -139,7 +139,12 @@ os._exit(0) if rank else os.wait()
 @pytest.mark.subprocess
 def test_two_ranks_end_with_the_same_weights_and_reduce_once_a_step(tmp_path) -> None:
     torch = pytest.importorskip("torch")
-    texts = [CONDITION, changed(reduced_once, CONDITION), NESTED, changed(reduced_once, NESTED)]
+    texts = [
+        CONDITION,
+        changed(ddp_no_sync.plan, CONDITION),
+        NESTED,
+        changed(ddp_no_sync.plan, NESTED),
+    ]
     ended = subprocess.run(
         [sys.executable, "-c", RANKS, str(tmp_path / "store")],
         input=json.dumps(texts),
@@ -159,6 +164,6 @@ def test_two_ranks_end_with_the_same_weights_and_reduce_once_a_step(tmp_path) ->
 
 def test_the_planted_training_is_mended() -> None:
     text = (PLANTED / "ddp_reduce_each_micro_batch.py").read_text()
-    after = changed(reduced_once, text.replace("  # planted", "  # here"))
+    after = changed(ddp_no_sync.plan, text.replace("  # planted", "  # here"))
     assert "    for micro in range(accumulate):\n" in after
     assert "        model.require_backward_grad_sync = micro == accumulate - 1\n" in after

@@ -10,15 +10,15 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply_and_undo import apply_patch, undo
-from perftui.fixes.compilation import dynamic
+from perftui.fixes.compilation import compile_dynamic
 from perftui.fixes.data_loader import LOADER
-from perftui.fixes.distributed import reduced_once, usual_buckets
+from perftui.fixes.distributed import ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import LineChange, changed_lines
-from perftui.fixes.fused_operators import called_directly
-from perftui.fixes.gradients import evaluated_without
-from perftui.fixes.optimizer import averaged_at_once, optimizer_spec
+from perftui.fixes.fused_operators import recompute_off
+from perftui.fixes.gradients import no_grad
+from perftui.fixes.optimizer import foreach_average, optimizer_spec
 from perftui.fixes.option import Patch
-from perftui.fixes.script_overhead import evaluated_seldom, left_out, no_sleep, seldom
+from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom, sleep_off
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program
@@ -43,16 +43,16 @@ CALLS = {
     "anomaly": (ANOMALY_CALL, {"mode": False}),
 }
 PLANS = {
-    "compile": dynamic,
-    "recompute": called_directly,
+    "compile": compile_dynamic.plan,
+    "recompute": recompute_off.plan,
     "less-often": seldom,
     "evaluate-less-often": evaluated_seldom,
-    "no-grad": evaluated_without,
-    "no-sync": reduced_once,
-    "buckets": usual_buckets,
-    "average": averaged_at_once,
+    "no-grad": no_grad.plan,
+    "no-sync": ddp_no_sync.plan,
+    "buckets": ddp_buckets.plan,
+    "average": foreach_average.plan,
     "collect": partial(left_out, ("gc.collect",)),
-    "sleep": no_sleep,
+    "sleep": sleep_off.plan,
     "empty-cache": partial(left_out, ("torch.cuda.empty_cache",)),
 }
 RARER = ("less-often", "evaluate-less-often")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.fused_operators import attention_fused, one_operator
+from perftui.fixes.fused_operators import attention_fused, elementwise_fused
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import PLANTED, changed, difference, executed
 
@@ -35,7 +35,7 @@ def method(*lines: str) -> str:
 
 def call(*lines: str) -> str:
     """The fused call that is written for ``lines``."""
-    after = changed(attention_fused, method(*lines))
+    after = changed(attention_fused.plan, method(*lines))
     return next(line.strip() for line in after.split("\n") if "scaled_dot_product" in line)
 
 
@@ -147,7 +147,7 @@ def test_attention_is_one_call_with_the_same_result(lines: tuple[str, ...], want
 
 def _both(lines: tuple[str, ...]) -> tuple[str, str]:
     source = method(*lines)
-    return source, changed(attention_fused, source)
+    return source, changed(attention_fused.plan, source)
 
 
 def _computed(source: str) -> tuple[Any, list[Any]]:
@@ -165,7 +165,7 @@ def _computed(source: str) -> tuple[Any, list[Any]]:
 
 def test_statements_between_are_taken_out() -> None:
     after = changed(
-        attention_fused,
+        attention_fused.plan,
         method(f"{SCORES} * self.scale", "p = s.softmax(-1)", "y = p @ v", "return y"),
     )
     assert after.endswith(
@@ -244,7 +244,7 @@ OTHER_ATTENTION = {
 @pytest.mark.parametrize(("lines", "why"), OTHER_ATTENTION.values(), ids=OTHER_ATTENTION)
 def test_other_attention_is_refused(lines: tuple[str, ...], why: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(attention_fused, method(*lines))
+        changed(attention_fused.plan, method(*lines))
 
 
 def test_without_torch_in_the_file_it_is_refused() -> None:
@@ -252,7 +252,8 @@ def test_without_torch_in_the_file_it_is_refused() -> None:
     source = source.replace("import torch.nn.functional as F\n", "").replace("import torch\n", "")
     with pytest.raises(PatchRefusedError, match=r"no import|0 products"):
         changed(
-            attention_fused, source.replace("from torch import nn", "from torch.nn import Module")
+            attention_fused.plan,
+            source.replace("from torch import nn", "from torch.nn import Module"),
         )
 
 
@@ -270,7 +271,7 @@ def test_planted_attention_is_mended(name: str, line: str, wanted: str) -> None:
     marked = "\n".join(
         f"{text}  # here" if text.strip().startswith(line) else text for text in source.split("\n")
     )
-    after = changed(attention_fused, marked)
+    after = changed(attention_fused.plan, marked)
     assert wanted in [text.strip() for text in after.split("\n")]
     assert "softmax" not in after.split("class Block")[0].split("class ")[1]
 
@@ -307,7 +308,7 @@ class CausalSelfAttention(nn.Module):
 
 
 def test_attention_in_a_branch_keeps_its_comments() -> None:
-    lines = changed(attention_fused, BRANCH).split("\n")
+    lines = changed(attention_fused.plan, BRANCH).split("\n")
     at = lines.index("        else:")
     assert lines[at + 1 : at + 4] == [
         "            # manual implementation of attention",
@@ -359,7 +360,7 @@ def test_an_activation_is_one_call_with_the_same_result(
     lines: tuple[str, ...], wanted: str
 ) -> None:
     source = function(*lines)
-    after = changed(one_operator, source)
+    after = changed(elementwise_fused.plan, source)
     assert after.split("def f(x):\n")[1] == f"    return {wanted}\n"
     torch = pytest.importorskip("torch")
     x = torch.linspace(-6, 6, 101)
@@ -414,7 +415,7 @@ def norm(*lines: str) -> str:
 @pytest.mark.parametrize("lines", NORMS.values(), ids=NORMS)
 def test_a_layer_norm_is_one_call_with_the_same_result(lines: tuple[str, ...]) -> None:
     source = norm(*lines)
-    after = changed(one_operator, source)
+    after = changed(elementwise_fused.plan, source)
     eps = "1e-05" if "1e-5" in lines[-1] else "self.eps"
     call = f"F.layer_norm(x, self.weight.shape, self.weight, self.bias, {eps})"
     assert after.split("forward(self, x):\n")[1] == f"        return {call}\n"
@@ -452,7 +453,7 @@ OTHER_FORMULAS = {
 @pytest.mark.parametrize("source", OTHER_FORMULAS.values(), ids=OTHER_FORMULAS)
 def test_other_formulas_are_refused(source: str) -> None:
     with pytest.raises(PatchRefusedError, match="no line is certain"):
-        changed(one_operator, source)
+        changed(elementwise_fused.plan, source)
 
 
 KEPT = {
@@ -471,13 +472,13 @@ KEPT = {
 @pytest.mark.parametrize(("why", "source"), KEPT.items(), ids=KEPT)
 def test_the_reason_is_reported(why: str, source: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(one_operator, source)
+        changed(elementwise_fused.plan, source)
 
 
 def test_the_planted_trainings_are_mended() -> None:
     source = (PLANTED / "mixer_gelu_and_norm_by_hand.py").read_text().replace("  # planted", "")
     marked = source.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)  # here\n", 1)
-    added = [line for line in difference(one_operator, marked) if line.startswith("+")]
+    added = [line for line in difference(elementwise_fused.plan, marked) if line.startswith("+")]
     assert added == [
         '+ return nn.functional.gelu(x, approximate="tanh")',
         "+ return nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)",
@@ -489,5 +490,5 @@ def test_parameters_that_are_set_together_are_known() -> None:
     marked = source.replace("torch.manual_seed(0)\n", "torch.manual_seed(0)  # here\n", 1)
     assert (
         "+ return nn.functional.layer_norm(x, self.scale.shape, self.scale, self.shift, 1e-05)"
-        in difference(one_operator, marked)
+        in difference(elementwise_fused.plan, marked)
     )

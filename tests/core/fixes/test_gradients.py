@@ -9,7 +9,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
 from perftui.fixes.fix import LineChange, Plan, has_subject
-from perftui.fixes.gradients import clipped_at_once, summed, untrained_without
+from perftui.fixes.gradients import backward_once, clip_grad_norm, untrained_without
 from perftui.fixes.option import Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
@@ -41,7 +41,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("before", "after"), ROWS.values(), ids=ROWS)
 def test_passes_that_follow_one_another_are_one(before: str, after: str) -> None:
-    assert changed(summed, before) == after
+    assert changed(backward_once.plan, before) == after
 
 
 LOOP = """
@@ -56,7 +56,7 @@ optimizer.step()
 
 def test_the_losses_of_a_loop_are_summed_behind_it() -> None:
     assert (
-        changed(summed, LOOP)
+        changed(backward_once.plan, LOOP)
         == """optimizer.zero_grad()
 losses = []
 for task in tasks:
@@ -67,7 +67,7 @@ sum(losses).backward()
 optimizer.step()
 """
     )
-    assert "all_losses = []" in changed(summed, f"losses = 3{LOOP}")
+    assert "all_losses = []" in changed(backward_once.plan, f"losses = 3{LOOP}")
 
 
 NOT_SUMMED = {
@@ -98,7 +98,7 @@ NOT_SUMMED = {
 @pytest.mark.parametrize(("source", "why"), NOT_SUMMED.values(), ids=NOT_SUMMED)
 def test_losses_are_not_summed_where_it_is_not_certain(source: str, why: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(summed, source)
+        changed(backward_once.plan, source)
 
 
 def test_gradients_are_the_same() -> None:
@@ -109,14 +109,14 @@ def test_gradients_are_the_same() -> None:
         f"for x in (1.0, 2.0):\n    loss = (x * w * w).sum()\n    loss.backward({KEEP})  # here\n"
     )
     for source in (head + row, head + loop):
-        plain, once = executed(source, changed(summed, source))
+        plain, once = executed(source, changed(backward_once.plan, source))
         torch.testing.assert_close(plain["w"].grad, once["w"].grad)
 
 
 def test_the_planted_training_is_mended() -> None:
     source = read_training(PLANTED / "faces_backward_for_each_task.py").source
     marked = source.replace("  # planted", "  # here")
-    after = changed(summed, marked)
+    after = changed(backward_once.plan, marked)
     assert "    losses = []\n    for task in TASKS:\n" in after
     assert "        losses.append(loss)\n    sum(losses).backward()\n    optimizer.step()" in after
 
@@ -169,7 +169,7 @@ CALLS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_clipping_is_one_call(form: str) -> None:
-    assert changed(clipped_at_once, HEAD + FORMS[form]) == HEAD + CALLS[form].replace(
+    assert changed(clip_grad_norm.plan, HEAD + FORMS[form]) == HEAD + CALLS[form].replace(
         "  # here", ""
     )
 
@@ -179,7 +179,7 @@ def test_gradients_and_norm_are_the_same(form: str) -> None:
     torch = pytest.importorskip("torch")
     for limit in (0.5, 1e4):
         source = HEAD + FORMS[form].replace("LIMIT", str(limit))
-        plain, once = executed(source, changed(clipped_at_once, source))
+        plain, once = executed(source, changed(clip_grad_norm.plan, source))
         assert type(plain["norm"]) is type(once["norm"])
         assert float(once["norm"]) == pytest.approx(float(plain["norm"]))
         for one, other in zip(plain["parameters"], once["parameters"], strict=True):
@@ -217,12 +217,12 @@ NOT_CLIPPED = {
 @pytest.mark.parametrize(("source", "why"), NOT_CLIPPED.values(), ids=NOT_CLIPPED)
 def test_gradients_are_not_clipped_where_it_is_not_certain(source: str, why: str) -> None:
     with pytest.raises(PatchRefusedError, match=why):
-        changed(clipped_at_once, HEAD + source)
+        changed(clip_grad_norm.plan, HEAD + source)
 
 
 def test_what_else_the_planted_training_counts_stays() -> None:
     text = (PLANTED / "lm_clips_gradients_by_hand.py").read_text()
-    after = changed(clipped_at_once, text.replace("  # planted", "  # here", 1))
+    after = changed(clip_grad_norm.plan, text.replace("  # planted", "  # here", 1))
     assert "    norm = nn.utils.clip_grad_norm_(parameters, limit).item()" in after
     assert "        bad += torch.isnan(p.grad).any().item()  # planted\n" in after
     assert "total +=" not in after
@@ -231,7 +231,7 @@ def test_what_else_the_planted_training_counts_stays() -> None:
 def test_a_file_that_clips_nothing_has_nothing_of_it(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("import torch\nfor p in params:\n    p.data.add_(p.grad)\n")
-    change = LineChange("", str(path), 2, clipped_at_once, "")
+    change = LineChange("", str(path), 2, clip_grad_norm.plan, "")
     assert not has_subject(change, Facts(None))
     # A loop that clips, if not certainly as torch does, is one.
     path.write_text(SPARSE)

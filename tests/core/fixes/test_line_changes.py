@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.compilation import channels_last, compiled, dynamic
+from perftui.fixes.compilation import channels_last, compile_dynamic, compiled
 from perftui.fixes.distributed import all_used, bucket_view
 from perftui.fixes.fix import Plan
-from perftui.fixes.fused_operators import called_directly
-from perftui.fixes.gradients import evaluated_without
+from perftui.fixes.fused_operators import recompute_off
+from perftui.fixes.gradients import no_grad
 from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch
-from perftui.fixes.switches import autocast, cudnn_benchmark, search_off, tf32
+from perftui.fixes.switches import autocast_bf16, cudnn_benchmark, cudnn_search_off, tf32
 from perftui.script.program import Literal, PatchRefusedError, parse_program
 
 MARK = "  # here"
@@ -155,7 +155,7 @@ def test_activations_are_kept() -> None:
     x = ckpt(self.block, x, mask, use_reentrant=False, scale=2)  # here
     y = ckpt(lambda z: z + 1, x, preserve_rng_state=False)
     """
-    assert difference(called_directly, source) == [
+    assert difference(recompute_off.plan, source) == [
         "- x = ckpt(self.block, x, mask, use_reentrant=False, scale=2)",
         "- y = ckpt(lambda z: z + 1, x, preserve_rng_state=False)",
         "+ x = self.block(x, mask, scale=2)",
@@ -165,8 +165,10 @@ def test_activations_are_kept() -> None:
 
 def test_one_compilation_for_every_size() -> None:
     source = "import torch\nnet = torch.compile(net, dynamic=False)  # here\n"
-    assert difference(dynamic, source)[-1] == "+ net = torch.compile(net, dynamic=True)"
-    assert difference(dynamic, source.replace(", dynamic=False", ""))[-1] == (
+    assert (
+        difference(compile_dynamic.plan, source)[-1] == "+ net = torch.compile(net, dynamic=True)"
+    )
+    assert difference(compile_dynamic.plan, source.replace(", dynamic=False", ""))[-1] == (
         "+ net = torch.compile(net, dynamic=True)"
     )
 
@@ -191,9 +193,9 @@ MODEL = {
     "tf32": (tf32, ['+ torch.set_float32_matmul_precision("high")']),
     "cudnn.benchmark": (cudnn_benchmark, ["+ torch.backends.cudnn.benchmark = True"]),
     "compile": (compiled, ["+ net.compile()"]),
-    "channels last": (channels_last, ["+ net.to(memory_format=torch.channels_last)"]),
+    "channels last": (channels_last.plan, ["+ net.to(memory_format=torch.channels_last)"]),
     "autocast": (
-        autocast,
+        autocast_bf16.plan,
         [
             "- out = net(x)",
             "- loss = f(out, y)",
@@ -233,14 +235,14 @@ BY_NAME = "from torch.backends import cudnn\nif cuda:\n    cudnn.benchmark = Tru
 
 @pytest.mark.parametrize("source", [SEARCHES, BY_NAME])
 def test_the_search_of_cudnn_is_switched_off_where_it_is_on(source: str) -> None:
-    after = changed(search_off, source)
+    after = changed(cudnn_search_off.plan, source)
     assert after == source.replace("True  # here", "False")
     for refused, why in (
         (source.replace("True", "False"), "no line of the file certainly sets it"),
         (source.replace("True", "not repeatable"), "computes it: not repeatable"),
     ):
         with pytest.raises(PatchRefusedError, match=why):
-            changed(search_off, refused)
+            changed(cudnn_search_off.plan, refused)
 
 
 def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
@@ -309,7 +311,7 @@ REFUSED = {
         "called at 2 places",
     ),
     "a loop that trains": (
-        evaluated_without,
+        no_grad.plan,
         "import torch\nfor x in y:\n    TRAIN  # here\n",
         "not in a loop that only evaluates",
     ),
@@ -333,12 +335,12 @@ REFUSED = {
         "line 1 already compiles something",
     ),
     "a precision of its own": (
-        autocast,
+        autocast_bf16.plan,
         "scaler = GradScaler()\nfor x in y:  # here\n    TRAIN\n",
         "line 1 already sets a precision",
     ),
     "forward and backward in one": (
-        autocast,
+        autocast_bf16.plan,
         """
         import torch
         model = Net(); model.parameters()
@@ -352,7 +354,7 @@ REFUSED = {
         "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
         "line 2 already sets it",
     ),
-    "another checkpoint": (called_directly, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
+    "another checkpoint": (recompute_off.plan, "checkpoint(f, x)  # here\n", "torch's checkpoint"),
 }
 
 

@@ -5,7 +5,7 @@ from textwrap import indent
 
 import pytest
 
-from perftui.fixes.optimizer import HAVE, averaged_at_once, optimizer_spec
+from perftui.fixes.optimizer import HAVE, foreach_average, optimizer_spec
 from perftui.fixes.option import Patch
 from perftui.fixes.source.patching import call_patch
 from perftui.script.program import PatchRefusedError
@@ -40,7 +40,7 @@ LOOPS = {
 def test_averages_are_the_same(loop: str) -> None:
     torch = pytest.importorskip("torch")
     source = AVERAGE_HEAD + indent(loop, "    ")
-    after = changed(averaged_at_once, source)
+    after = changed(foreach_average.plan, source)
     assert "_foreach_" in after
     plain, listed = executed(source, after)
     for one, other in zip(plain["ema"].parameters(), listed["ema"].parameters(), strict=True):
@@ -53,7 +53,7 @@ def test_averages_are_the_same(loop: str) -> None:
 def test_data_that_something_else_holds_stays_as_it_is() -> None:
     pytest.importorskip("torch")
     loop = LOOPS["data"].replace("\n", "\n    ")
-    text = changed(averaged_at_once, f"{AVERAGE_HEAD}    held = ema[0].weight.data\n    {loop}")
+    text = changed(foreach_average.plan, f"{AVERAGE_HEAD}    held = ema[0].weight.data\n    {loop}")
     names, plain = executed(text, AVERAGE_HEAD + "    pass")
     assert names["held"].equal(plain["ema"][0].weight)
 
@@ -64,7 +64,7 @@ def test_planted_trainings_are_mended_and_keep_their_comments() -> None:
         ("residual_average_by_parameter", "self.shadow.update(zip(names, averages))"),
     ):
         source = (PLANTED / f"{name}.py").read_text().replace("  # planted", "  # here", 1)
-        after = changed(averaged_at_once, source)
+        after = changed(foreach_average.plan, source)
         assert text in after
         assert after.count("# planted") >= 1
 

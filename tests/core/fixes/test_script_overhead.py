@@ -10,7 +10,7 @@ import pytest
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import option
 from perftui.fixes.option import FixOption, Risk
-from perftui.fixes.script_overhead import few_steps, frozen, gc_freeze
+from perftui.fixes.script_overhead import frozen, gc_freeze, profiler_schedule
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.script.program import PatchRefusedError
 from tests.core.diagnosis.runs import Seen, event_table, stacks_of, with_tables
@@ -156,7 +156,7 @@ def call_in(text: str) -> str:
     ],
 )
 def test_a_schedule_is_written_as_the_file_can_name_it(head: str, name: str | None) -> None:
-    after = changed(few_steps, head + LOOP.format("with_stack=True"))
+    after = changed(profiler_schedule.plan, head + LOOP.format("with_stack=True"))
     wanted = FEW.replace("schedule", "every") if name is None else name + FEW
     assert call_in(after) == f"profile(with_stack=True, schedule={wanted})"
 
@@ -164,7 +164,7 @@ def test_a_schedule_is_written_as_the_file_can_name_it(head: str, name: str | No
 def test_a_schedule_without_end_ends_after_the_first_time() -> None:
     head = "from torch.profiler import profile, schedule\n"
     for given in ("wait=12, active=3", "wait=12, active=3, repeat=0"):
-        after = changed(few_steps, head + LOOP.format(f"schedule=schedule({given})"))
+        after = changed(profiler_schedule.plan, head + LOOP.format(f"schedule=schedule({given})"))
         assert call_in(after) == "profile(schedule=schedule(wait=12, active=3, repeat=1))"
 
 
@@ -186,12 +186,12 @@ NOT_SCHEDULED = {
 def test_a_profiler_is_left_alone_where_it_is_not_certain(source: str, why: str) -> None:
     head = "import torch\nfrom torch.profiler import profile, schedule\n"
     with pytest.raises(PatchRefusedError, match=why):
-        changed(few_steps, head + source.format(""))
+        changed(profiler_schedule.plan, head + source.format(""))
 
 
 def test_without_a_name_for_torch_it_is_refused() -> None:
     with pytest.raises(PatchRefusedError, match="no import of the file certainly gives"):
-        changed(few_steps, IMPORT + LOOP.format(""))
+        changed(profiler_schedule.plan, IMPORT + LOOP.format(""))
 
 
 def test_what_the_script_does_with_the_profile_still_works(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_the_script_does_with_the_profile_still_works(tmp_path: Path) -> No
         """
     )
     names = {"seen": [], "path": str(tmp_path / "trace.json")}
-    exec(changed(few_steps, source), names)  # noqa: S102
+    exec(changed(profiler_schedule.plan, source), names)  # noqa: S102
     assert len(names["seen"]) == 1
     assert names["rows"] > 0  # type: ignore[operator]
     assert (tmp_path / "trace.json").stat().st_size > 0

@@ -9,7 +9,7 @@ from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_pref
 from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.fused_operators import attention_fused, elementwise_fused, recompute_off
-from perftui.fixes.gradients import REQUIRES_GRAD, backward_once, clip_grad_norm, no_grad
+from perftui.fixes.gradients import backward_once, clip_grad_norm, no_grad, requires_grad_off
 from perftui.fixes.optimizer import foreach_average, optimizer_foreach, optimizer_fused
 from perftui.fixes.option import FixOption
 from perftui.fixes.script_overhead import (
@@ -37,14 +37,8 @@ from perftui.fixes.switches import (
 from perftui.fixes.workers import loader_no_workers, loader_workers
 
 FIXES: tuple[Fix, ...] = (
-    *(
-        loader_workers,
-        loader_no_workers,
-        loader_prefetch,
-        loader_pin,
-        loader_persistent,
-        worker_threads,
-    ),
+    *(loader_workers, loader_no_workers, loader_prefetch, loader_pin),
+    *(loader_persistent, worker_threads),
     *(optimizer_fused, optimizer_foreach),
     *(threads, anomaly_off, deterministic_off, onednn_on),
     *(COLLECT, sleep_off, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),
@@ -52,7 +46,7 @@ FIXES: tuple[Fix, ...] = (
     *(recompute_off, compile_dynamic, COMPILE, compile_graphs),
     *(TF32, autocast_bf16, CUDNN_BENCHMARK, cudnn_search_off, channels_last),
     *(ddp_no_sync, BUCKET_VIEW, ddp_buckets, ALL_USED, expandable_segments),
-    *(profiler_schedule, gc_freeze, REQUIRES_GRAD),
+    *(profiler_schedule, gc_freeze, requires_grad_off),
     *(attention_fused, elementwise_fused, backward_once),
     *(foreach_average, clip_grad_norm),
 )

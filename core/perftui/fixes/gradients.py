@@ -11,12 +11,12 @@ from perftui.diagnosis.symptoms.script.evaluation import evaluation
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.fixes.fix import (
-    Fix,
     LineChange,
     NamedLine,
     Plan,
     finding_line,
     finding_line_or_script,
+    fix,
     has_finding,
     line_fix,
     place_of_loop,
@@ -171,9 +171,6 @@ def _refuse_unlike(program: Program, loop: ast.For, call: ast.Call) -> None:
         raise PatchRefusedError("the function also runs backward elsewhere")
 
 
-_ID = "requires-grad-off"
-
-
 @lru_cache
 def untrained_without(lines: tuple[int, ...]) -> Plan:
     """``backbone.requires_grad_(False)`` before the loop that trains, of each module called at
@@ -187,7 +184,16 @@ def untrained_without(lines: tuple[int, ...]) -> Plan:
     return plan
 
 
-def _requires_grad(facts: Facts) -> LineChange | None:
+@fix(
+    what="do not compute gradients for parameters that no optimizer holds",
+    risks=(Risk.NORMS,),
+)
+def requires_grad_off(facts: Facts) -> LineChange | None:
+    """Parameters that no optimizer holds get requires_grad_(False): backward skips their gradients
+    and stops where nothing further down is trained. All other parameters train the same, unless
+    gradients are clipped by their norm over all parameters, of which there are now fewer. In a
+    trial the fix takes effect after three steps and leaves alone what the script changes itself; an
+    optimizer created or extended later would not train these parameters."""
     setup = settings(facts)
     unused = sum(row.unused or 0 for row in setup.parameters or ())
     if not unused or not has_finding(facts, "unused-gradients"):
@@ -202,24 +208,8 @@ def _requires_grad(facts: Facts) -> LineChange | None:
         line,
         untrained_without(lines),
         "requires_grad_(False) on modules that are not trained, before the loop",
-        Override("parameters", {"requires_grad": False}, fix=_ID),
+        Override("parameters", {"requires_grad": False}, fix=requires_grad_off.id),
     )
-
-
-REQUIRES_GRAD = Fix(
-    id=_ID,
-    what="do not compute gradients for parameters that no optimizer holds",
-    explanation=(
-        "Parameters that no optimizer holds get requires_grad_(False): backward skips their "
-        "gradients and stops where nothing further down is trained. All other parameters train "
-        "the same, unless gradients are clipped by their norm over all parameters, of which there "
-        "are now fewer. In a trial the fix takes effect after three steps and leaves alone what "
-        "the script changes itself; an optimizer created or extended later would not train these "
-        "parameters."
-    ),
-    change=_requires_grad,
-    risks=(Risk.NORMS,),
-)
 
 
 def _lacking_no_grad(facts: Facts, *rules: str) -> NamedLine | None:

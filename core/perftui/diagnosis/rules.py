@@ -59,7 +59,7 @@ RULES: tuple[Rule, ...] = (
     collectives.bucket_copies_rule,
     collectives.slow_network,
     straggler.straggler,
-    straggler.CHANGING,
+    straggler.uneven_ranks,
     straggler.communication_exposed,
     collectives.wrong_parallelism,
     collectives.unused_parameters_search,

@@ -9,7 +9,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.steps import EXPOSED_COMMUNICATION, OTHER
 from perftui.diagnosis.model import Figure
-from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, cost_of, rule, severity, without_cost
+from perftui.diagnosis.rule import Claim, Limits, Lost, cost_of, rule, severity, without_cost
 from perftui.diagnosis.symptoms.ranks.collectives import (
     many_small_reductions,
     single_bucket,
@@ -195,9 +195,23 @@ OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
 """Phases in which a rank does not wait for others."""
 
 
+@rule(
+    when="ranks wait for each other, for a different one each time",
+    limits=Limits(
+        "As for a straggler.",
+        0.10,
+        0.20,
+        info=0.05,
+    ),
+    answer="raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
+    "same size",
+)
 @fact
-def _changing(facts: Facts) -> Lost | None:
-    """Ranks that come last in turn, in the steady steps that all ranks still keep."""
+def uneven_ranks(facts: Facts) -> Lost | None:
+    """Each step takes as long as its slowest rank, a different one each time: a loader is late,
+    Python collects garbage, or batches differ in size. The cost is what a step would save if every
+    rank took its mean time."""
+    # Ranks that come last in turn, in the steady steps that all ranks still keep.
     run = facts.run
     places = sorted({rank.place for rank in run.ranks})[:MOST_RANKS] if run else []
     if run is None or run.world < 2 or len(places) < 2:
@@ -247,31 +261,10 @@ def _changing(facts: Facts) -> Lost | None:
     )
 
 
-CHANGING = Rule(
-    id="uneven-ranks",
-    when="ranks wait for each other, for a different one each time",
-    explanation=(
-        "Each step takes as long as its slowest rank, a different one each time: a loader is late, "
-        "Python collects garbage, or batches differ in size. The cost is what a step would save if "
-        "every rank took its mean time."
-    ),
-    lost=_changing,
-    limits=Limits(
-        "As for a straggler.",
-        0.10,
-        0.20,
-        info=0.05,
-    ),
-    answer=(
-        "raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
-        "same size"
-    ),
-)
-
 MANY = 10
 """Collectives per step from which their number is reported."""
 
-SPECIFIC = (sync_batch_norm, many_small_reductions, single_bucket, slow_network, CHANGING)
+SPECIFIC = (sync_batch_norm, many_small_reductions, single_bucket, slow_network, uneven_ranks)
 """Rules about parts of the exposed communication, which the general rule excludes."""
 
 OVERLAP_LOW = 0.3

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from perftui.facts.data_loader.loader import read_worker_curve
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunReader
-from perftui.run.worker_curve import read_worker_curve
 from perftui_tui.cli import main
 from tests.described import described
 from tests.docs.alike import HOME, differences, masked, parsed, unlike

@@ -9,8 +9,8 @@ from perftui.experiments.job import Job
 from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Progress, Purpose
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict
+from perftui.facts.data_loader.loader import CurvePoint
 from perftui.fixes.option import FixOption, Risk
-from perftui.run.worker_curve import CurvePoint
 from perftui_tui.actions.experiment import Tuning
 from perftui_tui.dialogs.choice import Prose
 from perftui_tui.dialogs.experiment import short_risks

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from perftui.experiments.journal import keep_proof, read_proof
 from perftui.experiments.trial_runs import NO_PAIRS, Progress, TrialError
 from perftui.experiments.trial_verdict import Outcome
+from perftui.facts.data_loader.loader import CurvePoint
 from perftui.facts.fact import Facts, UnknownError
 from perftui.fixes.option import FixOption
 from perftui.fixes.workers import with_workers
@@ -23,7 +24,6 @@ from perftui.probe.probe import ProbeCancelledError, WorkerError
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout, trials_of
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.worker_curve import CurvePoint
 from perftui_tui.app import PerftuiApp
 from perftui_tui.commands.farewell import achieved
 from perftui_tui.look.rows import plain

@@ -44,7 +44,13 @@ from perftui.experiments.trial_verdict import (
     speed_text,
 )
 from perftui.facts.cpu.machine import machine_use, ranks_here
-from perftui.facts.data_loader.loader import measured_workers, training_loader
+from perftui.facts.data_loader.loader import (
+    CurvePoint,
+    WorkerCurve,
+    measured_workers,
+    training_loader,
+    write_worker_curve,
+)
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.step.steps import TRAIN, whole_training
 from perftui.fixes.option import FixOption, Risk
@@ -53,7 +59,6 @@ from perftui.fixes.workers import loader_workers, with_workers
 from perftui.recorder.launch import Launch
 from perftui.run.manifest import Blocks
 from perftui.run.reader import RunSnapshot
-from perftui.run.worker_curve import CurvePoint, WorkerCurve, write_worker_curve
 
 
 @dataclass(frozen=True)

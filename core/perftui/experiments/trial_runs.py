@@ -21,6 +21,7 @@ from perftui.experiments.trial_verdict import (
     judge,
 )
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
+from perftui.facts.data_loader.loader import CurvePoint
 from perftui.facts.fact import Facts, notes_of
 from perftui.facts.gpu.memory import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
@@ -30,7 +31,6 @@ from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, Status, StopReason, run_state, wait_until_over
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.worker_curve import CurvePoint
 from perftui.telemetry.gpu.names import THERMAL
 
 RUN_SECONDS = 5.0

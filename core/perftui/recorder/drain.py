@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.sink import FaultLog
 from perftui.recorder.spool import Note, NotesTail, RingError, RingHeader, RingReader
 from perftui.run.layout import RankLayout, RunLayout
 from perftui.run.manifest import is_alive

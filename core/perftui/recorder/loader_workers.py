@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import DownsamplingSink
+from perftui.recorder.sink import DownsamplingSink, FaultLog
 from perftui.recorder.spool import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.files import DAMAGE

@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import DownsamplingSink, LiveManifest
+from perftui.recorder.sink import DownsamplingSink, FaultLog, LiveManifest
 from perftui.run.control import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, OTHER_PROGRAMS

@@ -18,7 +18,6 @@ from typing import Any
 
 import psutil
 
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.pyspy_stacks import (
     StackError,
     StackInterval,
@@ -27,7 +26,7 @@ from perftui.recorder.pyspy_stacks import (
     stays,
     worker_place,
 )
-from perftui.recorder.sink import DownsamplingSink, stack_journal
+from perftui.recorder.sink import DownsamplingSink, FaultLog, stack_journal
 from perftui.run.columns import LOCK_COLUMNS, STACK_COLUMNS, WORKER_STACK_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.layout import RankLayout

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import DownsamplingSink, JournalSink, stack_journal
+from perftui.recorder.sink import DownsamplingSink, FaultLog, JournalSink, stack_journal
 from perftui.recorder.spool import Note, Record
 from perftui.recorder.windows import (
     SpoolFileError,

@@ -18,12 +18,11 @@ from perftui.recorder.environment import (
     start_diagnosis,
     training_environment,
 )
-from perftui.recorder.faults import FaultLog, Repeating
 from perftui.recorder.machine_sampling import Heartbeat, MachineSampling
 from perftui.recorder.nsys import below_nsys
 from perftui.recorder.pyspy import CHECK_SECONDS, StackSampling, tracer
 from perftui.recorder.relay import OutputLog
-from perftui.recorder.sink import LiveManifest
+from perftui.recorder.sink import FaultLog, LiveManifest, Repeating
 from perftui.recorder.spool import Note, SpoolDirectory
 from perftui.recorder.training import (
     Command,

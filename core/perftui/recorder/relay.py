@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from perftui.recorder.environment import our_module, reap
-from perftui.recorder.faults import FaultLog
+from perftui.recorder.sink import FaultLog
 
 BACKLOG = 256 * 1024 * 1024
 """Bytes that may wait for the disk. A disk that hangs for longer than it takes the script to

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from perftui.report.as_json import BriefReport, ReportOutput
-from perftui.report.check.as_json import CheckOutput
+from perftui.report.check.forms import CheckOutput
 from perftui.report.comparison import BriefComparison, ComparisonOutput
 from perftui.report.explain import ExplainOutput
 from perftui.report.findings_as_json import ApplyOutput, UndoOutput

@@ -18,6 +18,7 @@ from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import Costs, Progress
 from perftui.experiments.trial_verdict import CONFIDENCE, LossCheck, Outcome, is_tested
 from perftui.experiments.tune import Tuned
+from perftui.facts.data_loader.loader import LEVEL, CurvePoint, WorkerCurve
 from perftui.fixes.option import FixOption, Patch
 from perftui.report.findings_as_json import Numerics
 from perftui.report.next_command import command
@@ -39,7 +40,6 @@ from perftui.report.output_text import (
 from perftui.report.report import make_report
 from perftui.report.subject import load_subject
 from perftui.run.reader import RunSnapshot
-from perftui.run.worker_curve import LEVEL, CurvePoint, WorkerCurve
 from perftui.trace.text import printable
 
 Advice = Annotated[

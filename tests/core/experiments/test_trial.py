@@ -23,14 +23,19 @@ from perftui.experiments.trial import (
 from perftui.experiments.trial_runs import Arm, Progress, TrialRun, TrialSetup
 from perftui.experiments.trial_verdict import Agreement, Outcome
 from perftui.facts.cpu.machine import MachineFacts, machine_use
-from perftui.facts.data_loader.loader import LoaderFacts, measured_workers, training_loader
+from perftui.facts.data_loader.loader import (
+    CurvePoint,
+    LoaderFacts,
+    WorkerCurve,
+    measured_workers,
+    training_loader,
+)
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import whole_training
 from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.workers import loader_workers, with_workers
 from perftui.run.manifest import Override
 from perftui.run.reader import RunSnapshot
-from perftui.run.worker_curve import CurvePoint, WorkerCurve
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.facts_given import facts_with
 

@@ -28,12 +28,12 @@ from perftui.experiments.trial_runs import (
     run_seconds,
 )
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
+from perftui.facts.data_loader.loader import read_worker_curve
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.memory import PeakMemory
 from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.run.worker_curve import read_worker_curve
 from tests.core.diagnosis.runs import MS, telemetry_table
 from tests.facts_given import facts_with
 from tests.tui.recorded import ENDED, SCRIPT, write_run

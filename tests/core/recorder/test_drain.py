@@ -10,9 +10,9 @@ import pytest
 
 from perftui.agent.recording.output import Notes, create_ring
 from perftui.recorder.drain import NOTES_LOST, REPLACED_UNREAD, SpoolDrain
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers
 from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.sink import FaultLog
 from perftui.recorder.spool import Note
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout

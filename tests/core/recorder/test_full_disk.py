@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.relay import OutputLog
-from perftui.recorder.sink import JournalSink, LiveManifest
+from perftui.recorder.sink import FaultLog, JournalSink, LiveManifest
 from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalReader
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from perftui.agent.dataloader.worker_times import PageFile
 from perftui.agent.native.plain import PlainPage
 from perftui.recorder import loader_workers
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.loader_workers import LoaderWorkers, process_use
+from perftui.recorder.sink import FaultLog
 from perftui.recorder.spool import Note
 from perftui.run.columns import WORKER_COLUMNS
 from perftui.run.journal import JournalReader

@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from perftui.recorder import machine_sampling
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.machine_sampling import (
     FRESH_SECONDS,
     Heartbeat,
@@ -24,7 +23,7 @@ from perftui.recorder.machine_sampling import (
     MachineSampling,
     others_here,
 )
-from perftui.recorder.sink import LiveManifest
+from perftui.recorder.sink import FaultLog, LiveManifest
 from perftui.run.control import Beat, write_beat
 from perftui.run.journal import JournalReader
 from perftui.run.layout import RunLayout, create_run_directory
@@ -143,7 +142,7 @@ HOLD = """\
 import sys
 from pathlib import Path
 from perftui.recorder.machine_sampling import LeaderElection
-from perftui.recorder.faults import FaultLog
+from perftui.recorder.sink import FaultLog
 from perftui.run.layout import RunLayout
 
 election = LeaderElection(RunLayout(Path(sys.argv[1])), "h", FaultLog(Path(sys.argv[1]) / "log"))

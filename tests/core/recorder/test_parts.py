@@ -14,8 +14,8 @@ import pytest
 
 from perftui.own_path import look_there_last
 from perftui.recorder.environment import INJECT, LINKED, git_state, options_of, training_environment
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.launch import new_run_id
+from perftui.recorder.sink import FaultLog
 from perftui.recorder.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.run.manifest import Status
 from perftui.wire.spool import AgentOptions
@@ -196,7 +196,7 @@ def test_a_run_is_recorded_beside_modules_that_have_our_names(
 WORKS = """
 import os, sys, threading
 from pathlib import Path
-from perftui.recorder.faults import FaultLog, Repeating
+from perftui.recorder.sink import FaultLog, Repeating
 os.nice(int(sys.argv[1]))
 if os.getuid() == 0:
     os.setuid(65534)

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from perftui.recorder import pyspy, sink
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.pyspy import (
     ABSENT,
     FAILED,
@@ -21,6 +20,7 @@ from perftui.recorder.pyspy import (
     TrainingOrder,
     WorkerOrder,
 )
+from perftui.recorder.sink import FaultLog
 from perftui.run.columns import STACK_COLUMNS
 from perftui.run.journal import JournalReader
 from perftui.run.journal_table import JournalTable, Segments

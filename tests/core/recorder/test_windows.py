@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perftui.recorder.faults import FaultLog
 from perftui.recorder.rank_journals import RankJournals
+from perftui.recorder.sink import FaultLog
 from perftui.recorder.spool import Note
 from perftui.recorder.windows import (
     SOME,

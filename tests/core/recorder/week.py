@@ -5,8 +5,7 @@ from pathlib import Path
 
 from perftui.agent.recording.output import Notes, create_ring
 from perftui.recorder.drain import SpoolDrain
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import DownsamplingSink
+from perftui.recorder.sink import DownsamplingSink, FaultLog
 from perftui.run.layout import create_run_directory
 from perftui.run.manifest import Manifest, write_manifest
 from perftui.telemetry.processes import PROCESS_COLUMNS

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.facts.step.steps import run_breakdown
-from perftui.recorder.faults import FaultLog
-from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink
+from perftui.recorder.sink import KEPT_SEGMENTS, DownsamplingSink, FaultLog
 from perftui.run.columns import PHASES, STEP_COLUMNS
 from perftui.run.files import NewerError
 from perftui.run.journal import Column, JournalWriter

@@ -5,14 +5,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.run.layout import RunLayout
-from perftui.run.worker_curve import (
+from perftui.facts.data_loader.loader import (
     LEVEL,
     CurvePoint,
     WorkerCurve,
     read_worker_curve,
     write_worker_curve,
 )
+from perftui.run.layout import RunLayout
 
 STEPS = st.lists(st.integers(1, 10**9), max_size=8)
 

@@ -10,9 +10,17 @@ from perftui.diagnosis.model import Severity
 from perftui.experiments.history import History, earlier_runs_of, history_of
 from perftui.facts.fact import Facts
 from perftui.report.check import forms
-from perftui.report.check.as_json import as_object
-from perftui.report.check.judge import HISTORY, NEWEST, judge
-from perftui.report.check.model import CheckLimits, Gate, Repository, Verdict, repository_around
+from perftui.report.check.forms import as_object
+from perftui.report.check.judge import (
+    HISTORY,
+    NEWEST,
+    CheckLimits,
+    Gate,
+    Repository,
+    Verdict,
+    judge,
+    repository_around,
+)
 from perftui.report.subject import paths_of
 from perftui.run.files import replace_file
 from perftui_tui.commands.line import CommandLine, UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from perftui.report.as_json import BriefReport
-from perftui.report.check.as_json import CheckOutput
+from perftui.report.check.forms import CheckOutput
 from perftui.report.comparison import BriefComparison, ComparisonOutput
 from perftui.report.csv_tables import TABLES
 from perftui.report.explain import ExplainOutput

@@ -23,8 +23,7 @@ from perftui.facts.step.steps import device_phases
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.report import wording
 from perftui.report.html.step_chart import number, step_times
-from perftui.report.html.style import HUES, hue
-from perftui.report.html.timeline import part_boxes, timeline
+from perftui.report.html.timeline import HUES, hue, part_boxes, timeline
 from perftui.report.kernel_metrics import LEGEND, rate
 from perftui.report.output_text import printable
 from perftui.report.recorded import MEMORY_TITLE, memory_rows, phases_title, recording_lines

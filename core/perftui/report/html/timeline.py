@@ -1,4 +1,5 @@
-"""The timeline of one step: phases, threads, streams and gaps as boxes on a line of time."""
+"""The timeline of one step: phases, threads, streams and gaps as boxes on a line of time, in colours
+of ``style.css``. Colour never stands alone: each thing that is coloured also carries a word."""
 
 from __future__ import annotations
 
@@ -14,13 +15,69 @@ from perftui.analysis.gpu_idle.causes import main_track
 from perftui.analysis.intervals import Intervals, intersect, union
 from perftui.analysis.kernels.names import shown_name
 from perftui.analysis.kinds import track_bounds
-from perftui.analysis.model import Gap, Step, TraceAnalysis
-from perftui.analysis.steps import OPERATORS, find_phases
+from perftui.analysis.model import Gap, GapCause, Step, TraceAnalysis
+from perftui.analysis.steps import (
+    COMPUTE,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    OPERATORS,
+    find_phases,
+)
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.step.trace_steps import TraceSteps
-from perftui.report.html.style import COMMUNICATION, COPIES, KERNEL
 from perftui.run.columns import phase_name
 from perftui.trace.model import MEMCPY, NONE, Int64, Mask, Trace
+
+KERNEL, COMMUNICATION, COPIES = "kernels", "communication", "copies"
+"""Kinds of work that are drawn of a stream."""
+
+HUES = {
+    # On light so dark that white text on it reaches a contrast of 4.5, on dark the same hue so
+    # light that near-black text does: Okabe and Ito's where the parts are seen side by side.
+    "orange": ("#8a5a00", "#e69f00"),
+    "olive": ("#5c5600", "#f0e442"),
+    "blue": ("#0063a0", "#56b4e9"),
+    "green": ("#00674a", "#2fb98f"),
+    "pink": ("#94396d", "#cc79a7"),
+    "violet": ("#5b3fb0", "#b9a7f0"),
+    "grey": ("#555c63", "#a6adb4"),
+    "red": ("#b03a00", "#ff7f50"),
+    "teal": ("#00606b", "#5fc9d4"),
+    "brown": ("#7a4a2e", "#d8ae8c"),
+    "moss": ("#4d6400", "#b7cc4a"),
+    "slate": ("#47566b", "#8fa3bd"),
+}
+
+_OF_PART = {
+    "input_wait": "orange",
+    "loader_start": "olive",
+    "forward": "blue",
+    "backward": "green",
+    "optimizer": "pink",
+    "profiler": "violet",
+    "operators": "teal",
+    KERNEL: "blue",
+    COMMUNICATION: "pink",
+    COPIES: "teal",
+    COMPUTE: "blue",
+    EXPOSED_COMMUNICATION: "pink",
+    EXPOSED_COPIES: "teal",
+    GapCause.INPUT_WAIT.value: "orange",
+    GapCause.SYNCHRONISATION.value: "red",
+    GapCause.LAUNCH.value: "olive",
+    GapCause.PYTHON.value: "green",
+    GapCause.CPU_OPERATORS.value: "moss",
+    GapCause.ALLOCATION.value: "brown",
+    GapCause.COMPILATION.value: "violet",
+    GapCause.INITIALISATION.value: "violet",
+    GapCause.QUEUED.value: "slate",
+}
+
+
+def hue(part: str) -> str:
+    """The class of what shows a part of a step, or an idle cause, by its name."""
+    return f"c-{_OF_PART.get(part, 'grey')}"
+
 
 MOST_BOXES = 1_500
 """Boxes of a whole timeline: some 150 KB of SVG."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from perftui.diagnosis.model import Severity
 from perftui.report.check import forms
-from perftui.report.check.as_json import as_object
-from perftui.report.check.model import (
+from perftui.report.check.forms import as_object
+from perftui.report.check.judge import (
     Check,
     CheckLimits,
     Gate,

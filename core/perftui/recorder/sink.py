@@ -1,6 +1,7 @@
 """Journals that survive a full disk, and stay small however long the run lasts.
 
-Rows that cannot be written are counted, not raised, and each cause of it is reported once; ``run.journal_table`` explains the segments.
+Rows that cannot be written are counted, not raised, and each cause is reported once;
+``run.journal_table`` explains the segments.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from msgspec import Meta
 from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.rules import BY_NAME, answered_by
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.output_text import SCHEMA, Schema, wrapped
+from perftui.report.output_text import SCHEMA, Schema, filled, wrapped
 
 
 class RuleOutput(TypedDict):
@@ -88,31 +88,23 @@ def as_object(*chosen: str) -> ExplainOutput:
         "rules": [_rule(rule) for rule in rules if isinstance(rule, Rule)],
         "verdicts": [_rule(rule) for rule in rules if isinstance(rule, Rung)],
         "fixes": [
-            {
-                "fix": fix.id,
-                "what": fix.what,
-                "explanation": fix.explanation,
-                "risks": [risk.value for risk in fix.risks],
-                "answers": answered_by(fix.id),
-            }
-            for fix in fixes
+            filled(FixExplanation, fix, fix=fix.id, answers=answered_by(fix.id)) for fix in fixes
         ],
     }
 
 
 def _rule(rule: Rule | Rung) -> RuleOutput:
     limits = rule.limits
-    return {
-        "rule": rule.id,
-        "when": rule.when,
-        "explanation": rule.explanation,
-        "warning": limits.warning if limits else None,
-        "critical": limits.critical if limits else None,
-        "limits_of": limits.of if limits else None,
-        "limits_source": limits.source if limits else None,
-        "fixes": list(rule.fixes) if isinstance(rule, Rule) else [],
-        "answer": rule.answer,
-    }
+    return filled(
+        RuleOutput,
+        rule,
+        rule=rule.id,
+        warning=limits.warning if limits else None,
+        critical=limits.critical if limits else None,
+        limits_of=limits.of if limits else None,
+        limits_source=limits.source if limits else None,
+        fixes=list(rule.fixes) if isinstance(rule, Rule) else [],
+    )
 
 
 def _described(rule: Rule | Rung) -> Iterator[str]:

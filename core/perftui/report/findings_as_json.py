@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Literal, TypedDict, cast
 
-import msgspec
 from msgspec import Meta
 
 from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Severity
@@ -20,7 +19,7 @@ from perftui.report.next_command import (
     confidence_command,
     next_of,
 )
-from perftui.report.output_text import SCHEMA, Command, Schema, Share
+from perftui.report.output_text import SCHEMA, Command, Schema, Share, filled
 from perftui.report.report import Report
 from perftui.run.manifest import Override
 from perftui.script.program import program_of
@@ -197,28 +196,16 @@ def _key(finding: Finding) -> str:
 
 def finding_object(finding: Finding, report: Report) -> FindingOutput:
     """A finding with what follows from it; unknown is null."""
-    facts: Any = msgspec.to_builtins(finding.facts)
-    return {
-        "rule": finding.rule,
-        "key": finding_key(finding),
-        "severity": severity_name(finding.severity),
-        "sentence": finding.sentence,
-        "facts": facts,
-        "cost_ns": finding.cost_ns,
-        "step_ns": finding.step_ns,
-        "share": finding.share,
-        "cost_is_least": finding.is_least,
-        "best_speedup": finding.best_speedup,
-        "confidence": finding.confidence,
-        "would_raise_confidence": finding.would_raise_confidence,
-        "would_raise_confidence_command": confidence_command(finding, report),
-        "place": msgspec.to_builtins(finding.place),
-        "parts": list(finding.parts),
-        "fixes": list(finding.fixes),
-        "steps": finding.steps,
-        "answer": answer_to(finding) or None,
-        "next": next_of(finding, report),
-    }
+    return filled(
+        FindingOutput,
+        finding,
+        key=finding_key(finding),
+        severity=severity_name(finding.severity),
+        cost_is_least=finding.is_least,
+        would_raise_confidence_command=confidence_command(finding, report),
+        answer=answer_to(finding) or None,
+        next=next_of(finding, report),
+    )
 
 
 def severity_name(severity: Severity) -> SeverityName:
@@ -228,24 +215,19 @@ def severity_name(severity: Severity) -> SeverityName:
 
 def fix_object(fix: FixOption, diagnosis: Diagnosis) -> FixOutput:
     """A fix as it can be made here, and the findings that it answers."""
-    return {
-        "fix": fix.fix,
-        "answers": [finding.rule for finding in diagnosis.findings if fix.fix in finding.fixes],
-        "title": fix.title,
-        "risks": [risk.value for risk in fix.risks],
-        "changes_numerics": fix.changes_numerics,
-        "reversible": fix.is_reversible,
-        "triable": fix.is_triable,
-        "why_not_tried": None if fix.is_triable else fix.why_not_tried,
-        "written": fix.is_written,
-        "override": msgspec.to_builtins(fix.override),
-        "diff": fix.patch.diff() if fix.patch else None,
-        "command": list(fix.argv) if fix.argv else None,
-        "why_not": fix.why_not or None,
-        "advice": fix.advice or None,
-        "file": fix.file,
-        "line": fix.line,
-    }
+    return filled(
+        FixOutput,
+        fix,
+        answers=[finding.rule for finding in diagnosis.findings if fix.fix in finding.fixes],
+        reversible=fix.is_reversible,
+        triable=fix.is_triable,
+        why_not_tried=None if fix.is_triable else fix.why_not_tried,
+        written=fix.is_written,
+        diff=fix.patch.diff() if fix.patch else None,
+        command=list(fix.argv) if fix.argv else None,
+        why_not=fix.why_not or None,
+        advice=fix.advice or None,
+    )
 
 
 Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
@@ -288,20 +270,18 @@ def apply_object(
     """The result of applying ``option`` for the run at ``root``."""
     patch = option.patch
     is_dry = outcome == "dry run"
-    return {
-        "schema": SCHEMA,
-        "fix": option.fix,
-        "title": option.title,
-        "run": root.name,
-        "outcome": outcome,
-        "file": str(patch.path) if patch else option.file,
-        "diff": patch.diff() if patch else None,
-        "before_sha256": digest(patch.before) if patch else None,
-        "after_sha256": digest(patch.after) if patch else None,
-        "risks": [risk.value for risk in option.risks],
-        "changes_numerics": option.changes_numerics,
-        "next": command("apply", option.fix, root) if is_dry else command("diagnose", root),
-    }
+    return filled(
+        ApplyOutput,
+        option,
+        schema=SCHEMA,
+        run=root.name,
+        outcome=outcome,
+        file=str(patch.path) if patch else option.file,
+        diff=patch.diff() if patch else None,
+        before_sha256=digest(patch.before) if patch else None,
+        after_sha256=digest(patch.after) if patch else None,
+        next=command("apply", option.fix, root) if is_dry else command("diagnose", root),
+    )
 
 
 def undo_object(

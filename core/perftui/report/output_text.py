@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
@@ -105,6 +105,19 @@ def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str
 
 
 T = TypeVar("T")
+
+
+def filled(kind: type[T], *sources: object, **given: Any) -> T:
+    """The values of an output: what is not ``given`` is what the first of ``sources`` that has an
+    attribute of the field's name has there, as plain values."""
+
+    def plain(name: str) -> Any:
+        source = next(source for source in sources if hasattr(source, name))
+        return msgspec.to_builtins(getattr(source, name), enc_hook=str)
+
+    names = kind.__annotations__
+    return cast(T, {name: given[name] if name in given else plain(name) for name in names})
+
 
 MOST_BYTES = 2_000
 

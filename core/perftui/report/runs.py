@@ -15,7 +15,7 @@ from perftui.diagnosis.model import Severity, read_findings
 from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
-from perftui.report.output_text import SCHEMA, Schema
+from perftui.report.output_text import SCHEMA, Schema, filled
 from perftui.run.files import UnreadableError
 from perftui.run.history import RunEntry
 from perftui.run.layout import RunLayout
@@ -64,20 +64,17 @@ def runs_object(
 
 
 def _run(entry: RunEntry, judged: History | None) -> RunOutput:
-    manifest = entry.manifest
-    return {
-        "run": entry.run_id,
-        "path": str(entry.root),
-        "state": manifest.state if manifest else None,
-        "started_ns": manifest.started_ns if manifest else None,
-        "ended_ns": manifest.ended_ns if manifest else None,
-        "command": list(manifest.command) if manifest else None,
-        "name": manifest.name if manifest else None,
-        "host": manifest.host if manifest else None,
-        "step_ns": judged.now.usual_ns if judged else None,
-        "slower": judged.slower if judged else None,
-        "problem": entry.problem,
-    }
+    of_manifest = ("state", "started_ns", "ended_ns", "command", "name", "host")
+    return filled(
+        RunOutput,
+        entry.manifest,
+        entry,
+        run=entry.run_id,
+        path=str(entry.root),
+        step_ns=judged.now.usual_ns if judged else None,
+        slower=judged.slower if judged else None,
+        **({} if entry.manifest else dict.fromkeys(of_manifest)),
+    )
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from perftui.report.output_text import (
     Schema,
     cut,
     cut_lists,
+    filled,
     fitting_lines,
     whole,
 )
@@ -214,19 +215,17 @@ def trial_object(
 ) -> TrialOutput:
     """The trial as JSON; times are integer nanoseconds, shares and ratios plain numbers."""
     estimate = progress.verdict.estimate
-    return {
-        "schema": SCHEMA,
-        "fix": option.fix,
-        "title": option.title,
-        "run": run.manifest.run_id,
-        "outcome": progress.verdict.outcome,
-        "headline": progress.verdict.headline,
-        "ratio": estimate.ratio if estimate else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
-        "noise": progress.noise,
-        "block_steps": progress.block_steps,
-        "pairs": [
+    return filled(
+        TrialOutput,
+        progress,
+        progress.verdict,
+        option,
+        schema=SCHEMA,
+        run=run.manifest.run_id,
+        ratio=estimate.ratio if estimate else None,
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
+        pairs=[
             {
                 "before_ns": pair.before.step_ns,
                 "after_ns": pair.after.step_ns,
@@ -235,16 +234,9 @@ def trial_object(
             }
             for pair in progress.pairs
         ],
-        "workers": [msgspec.to_builtins(point) for point in progress.workers],
-        "changes": list(progress.changes),
-        "risks": [risk.value for risk in option.risks],
-        "changes_numerics": option.changes_numerics,
-        "costs": msgspec.to_builtins(progress.costs),
-        "losses": msgspec.to_builtins(progress.losses),
-        "notes": list(progress.notes),
-        "advice": _by_hand(option),
-        "next": _next(option, run, progress, others),
-    }
+        advice=_by_hand(option),
+        next=_next(option, run, progress, others),
+    )
 
 
 def _next(
@@ -405,15 +397,14 @@ def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
         "step_ns": isolation.step_ns,
         "runs_ns": list(isolation.as_it_is),
         "sides": [
-            {
-                "side": part.side,
-                "what": part.what,
-                "step_ns": part.step_ns,
-                "runs_ns": list(part.times),
-                "at_most": _ratio(part, isolation),
-                "sentence": _sentence(part, isolation),
-                "problem": part.problem or None,
-            }
+            filled(
+                SideOutput,
+                part,
+                runs_ns=list(part.times),
+                at_most=_ratio(part, isolation),
+                sentence=_sentence(part, isolation),
+                problem=part.problem or None,
+            )
             for part in isolation.sides
         ],
     }

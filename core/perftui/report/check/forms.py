@@ -17,7 +17,7 @@ from perftui.experiments.history import History, LeftOut, PastRun, Standing
 from perftui.report.check.judge import Check, Gate, Repository, State, Verdict, history_lines
 from perftui.report.comparison import difference_lines
 from perftui.report.findings_as_json import SeverityName, severity_name
-from perftui.report.output_text import SCHEMA, InForce, Ratio, Schema, Share, cut
+from perftui.report.output_text import SCHEMA, InForce, Ratio, Schema, Share, cut, filled
 from perftui.trace.remote import named
 from perftui.trace.text import printable
 
@@ -258,17 +258,13 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
         "max_regression": limits.max_regression,
         "inconclusive": "fail" if limits.inconclusive_fails else "pass",
         "checks": [
-            {
-                "name": check.name,
-                "found": check.found,
-                "limit": check.limit,
-                "state": check.state,
-                "fails": gate.fails(check),
-                "message": check.message,
-                "severity": severity_name(check.severity) if check.severity is not None else None,
-                "file": repository.shown(check.file, gate.cwd),
-                "line": check.line,
-            }
+            filled(
+                CheckRow,
+                check,
+                fails=gate.fails(check),
+                severity=severity_name(check.severity) if check.severity is not None else None,
+                file=repository.shown(check.file, gate.cwd),
+            )
             for check in gate.checks
         ],
         "ratio": gate.ratio,

@@ -1,5 +1,5 @@
-"""The timeline of one step: phases, threads, streams and gaps as boxes on a line of time, in colours
-of ``style.css``. Colour never stands alone: each thing that is coloured also carries a word."""
+"""The timeline of one step: phases, threads, streams and gaps as boxes on a line of time, in the
+colours of ``style.css``. Colour never stands alone: what is coloured also carries a word."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Annotated, Any, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from perftui.analysis.model import DeviceActivity, Gap, GapCause
 from perftui.analysis.steps import step_source
@@ -49,7 +48,16 @@ from perftui.report.findings_as_json import (
 )
 from perftui.report.kernel_metrics import TraceMetrics
 from perftui.report.next_command import comparison_command, next_command
-from perftui.report.output_text import SCHEMA, Command, Ns, Redacted, Schema, Share, encode_object
+from perftui.report.output_text import (
+    SCHEMA,
+    Command,
+    Ns,
+    Redacted,
+    Schema,
+    Share,
+    encode_object,
+    said,
+)
 from perftui.report.recorded import Recorded, Snapshot
 from perftui.report.report import OpRow, Report, Totals
 from perftui.report.wording import table_of_ranks
@@ -98,7 +106,7 @@ class TraceOutput(TypedDict):
     steps: list[TraceStepOutput]
     steps_told_by: Annotated[
         str | None,
-        Meta(description="What the steps are derived from if the trace does not mark them."),
+        said("What the steps are derived from if the trace does not mark them."),
     ]
     idle_by_cause: list[IdleOutput]
     idle_counts_all_gaps: bool
@@ -110,29 +118,27 @@ class TraceOutput(TypedDict):
     critical_path_ns: dict[str, int] | None
 
 
-Verdict = Annotated[
-    str | None, Meta(description="The costliest finding in a sentence, or that it is healthy.")
-]
-Progress = Annotated[str | None, Meta(description="What is missing, if it is too early to judge.")]
+Verdict = Annotated[str | None, said("The costliest finding in a sentence, or that it is healthy.")]
+Progress = Annotated[str | None, said("What is missing, if it is too early to judge.")]
 Against = Annotated[
     list[str] | None,
-    Meta(description="The command that compares this run with the run it repeats."),
+    said("The command that compares this run with the run it repeats."),
 ]
 
 
 class StepsOutput(TypedDict):
     """The steps of a run."""
 
-    kind: Annotated[str, Meta(description="train, eval or infer.")]
+    kind: Annotated[str, said("train, eval or infer.")]
     recorded: int
-    steady: Annotated[int, Meta(description="Without warm-up and profiled steps.")]
+    steady: Annotated[int, said("Without warm-up and profiled steps.")]
     inconsistent: int
     mean_ns: Ns
     p5_ns: Ns
     p50_ns: Ns
     p95_ns: Ns
     steps_per_second: float
-    rows: Annotated[dict[str, list[Any]], Meta(description="By column, a value for each step.")]
+    rows: Annotated[dict[str, list[Any]], said("By column, a value for each step.")]
 
 
 class BreakdownOutput(TypedDict):
@@ -220,12 +226,10 @@ class RanksOutput(TypedDict):
 
     rows: list[RankOutput]
     slow_rank: SlowRank | None
-    collectives_ns: Annotated[
-        dict[int, int | None] | None, Meta(description="Time in collectives, by rank.")
-    ]
+    collectives_ns: Annotated[dict[int, int | None] | None, said("Time in collectives, by rank.")]
     waits_ns: Annotated[
         dict[int, dict[int, int]] | None,
-        Meta(description="By waiting rank and by the rank it waits for."),
+        said("By waiting rank and by the rank it waits for."),
     ]
     spread: float | None
     shown: int
@@ -237,12 +241,12 @@ class ReportOutput(TypedDict):
     schema: Schema
     redacted: Redacted
     path: str
-    run: Annotated[Manifest | None, Meta(description="What was run; null for a trace.")]
+    run: Annotated[Manifest | None, said("What was run; null for a trace.")]
     steps: StepsOutput | None
     verdict: Verdict
     progress: Progress
     findings: list[FindingOutput]
-    fixes: Annotated[list[FixOutput], Meta(description="Fixes for the findings, each once.")]
+    fixes: Annotated[list[FixOutput], said("Fixes for the findings, each once.")]
     next: Command
     compare: Against
     not_judged: list[Abstention]
@@ -260,9 +264,7 @@ class ReportOutput(TypedDict):
     ranks: RanksOutput | None
     kernel_metrics: TraceMetrics | None
     recording: RecordingOutput | None
-    notes: Annotated[
-        list[str], Meta(description="What was skipped, and what the evidence cannot show.")
-    ]
+    notes: Annotated[list[str], said("What was skipped, and what the evidence cannot show.")]
 
 
 class BriefReport(TypedDict):
@@ -270,12 +272,12 @@ class BriefReport(TypedDict):
 
     schema: Schema
     redacted: Redacted
-    path: Annotated[str | None, Meta(description="The run or the trace; null if it is too long.")]
+    path: Annotated[str | None, said("The run or the trace; null if it is too long.")]
     verdict: Verdict
     progress: Progress
-    steps: Annotated[int, Meta(description="Steady steps that this is based on.")]
-    step_ns: Annotated[int | None, Meta(description="The mean steady step, nanoseconds.")]
-    findings: Annotated[list[BriefFinding], Meta(description="The costliest, three at most.")]
+    steps: Annotated[int, said("Steady steps that this is based on.")]
+    step_ns: Annotated[int | None, said("The mean steady step, nanoseconds.")]
+    findings: Annotated[list[BriefFinding], said("The costliest, three at most.")]
     more_findings: int
     next: Command
     compare: Against

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, cast
 
 import msgspec
-from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
@@ -42,6 +41,7 @@ from perftui.report.output_text import (
     cut_lists,
     filled,
     fitting_lines,
+    said,
     whole,
 )
 from perftui.run.columns import phase_name
@@ -49,11 +49,9 @@ from perftui.trace.text import printable
 
 Comparable = Annotated[
     Literal["yes", "partly", "no"],
-    Meta(
-        description=(
-            "Whether machine, versions, command and number of training processes allow the "
-            "comparison, as far as they are known. Another commit does not limit it."
-        )
+    said(
+        "Whether machine, versions, command and number of training processes allow the comparison, "
+        "as far as they are known. Another commit does not limit it."
     ),
 ]
 
@@ -63,13 +61,13 @@ class RepeatsOutput(TypedDict):
 
     before: list[str]
     after: list[str]
-    pairs: Annotated[list[float], Meta(description="Step before over step after of each pair.")]
+    pairs: Annotated[list[float], said("Step before over step after of each pair.")]
 
 
 class _Compared(TypedDict):
     schema: Schema
     outcome: comparison.Verdict
-    headline: Annotated[str, Meta(description="The ratio in words, and whether it is certain.")]
+    headline: Annotated[str, said("The ratio in words, and whether it is certain.")]
     ratio: Ratio
     low: Low
     high: High
@@ -84,72 +82,56 @@ class ComparisonOutput(_Compared):
     """`perftui compare`: one run or trace against another."""
 
     repeats: Annotated[
-        RepeatsOutput | None, Meta(description="Null if there is one run or trace on each side.")
+        RepeatsOutput | None, said("Null if there is one run or trace on each side.")
     ]
     differences: Annotated[
         list[Difference],
-        Meta(description="Of two runs, those that limit the comparison most first."),
+        said("Of two runs, those that limit the comparison most first."),
     ]
     steps_of: Annotated[
         Literal["run", "trace"],
-        Meta(description="Whose steps are compared: for two runs, those of the training thread."),
+        said("Whose steps are compared: for two runs, those of the training thread."),
     ]
     parts_ns: Annotated[
         dict[str, tuple[int, int]],
-        Meta(description="Mean time of each part of the step, before and after."),
+        said("Mean time of each part of the step, before and after."),
     ]
     table_steps: Annotated[
         tuple[int, int] | None,
-        Meta(
-            description=(
-                "Steps in which operators and kernels were profiled; 0 for all of a trace that "
-                "marks no steps; null if a side has no trace."
-            )
+        said(
+            "Steps in which operators and kernels were profiled; 0 for all of a trace that marks "
+            "no steps; null if a side has no trace."
         ),
     ]
     operators: Annotated[
         list[WorkChange],
-        Meta(
-            description=(
-                "For the mean step, the most changed first; a side with 0 calls does not have it."
-            )
-        ),
+        said("For the mean step, the most changed first; a side with 0 calls does not have it."),
     ]
     operators_by: Annotated[
         Literal["name", "name and shapes"],
-        Meta(description="By shapes, which follow the name, if both sides have recorded them."),
+        said("By shapes, which follow the name, if both sides have recorded them."),
     ]
-    operators_of: Annotated[
-        Whole | None, Meta(description="What the CPU times of `operators` sum to.")
-    ]
-    kernels: Annotated[
-        list[WorkChange], Meta(description="Kernels, copies and memsets of the mean step.")
-    ]
+    operators_of: Annotated[Whole | None, said("What the CPU times of `operators` sum to.")]
+    kernels: Annotated[list[WorkChange], said("Kernels, copies and memsets of the mean step.")]
     kernels_of: Annotated[
         Whole | None,
-        Meta(
-            description=(
-                "What the times of `kernels` sum to, less what was counted twice because kernels "
-                "ran at the same time."
-            )
+        said(
+            "What the times of `kernels` sum to, less what was counted twice because kernels ran "
+            "at the same time."
         ),
     ]
     figures: Annotated[
         list[FigureChange],
-        Meta(description="Memory, data loader and machine; null where a side does not know it."),
+        said("Memory, data loader and machine; null where a side does not know it."),
     ]
 
 
 class BriefComparison(_Compared):
     """`perftui compare --json --brief`: at most 2,000 bytes."""
 
-    differences: Annotated[
-        list[str], Meta(description="Of two runs, in words: torch 2.8.0 -> 2.9.1.")
-    ]
-    largest_change: Annotated[
-        str | None, Meta(description="The phase of the step that changed most.")
-    ]
-    largest_change_ns: Annotated[int | None, Meta(description="By how much; below 0 is less time.")]
+    differences: Annotated[list[str], said("Of two runs, in words: torch 2.8.0 -> 2.9.1.")]
+    largest_change: Annotated[str | None, said("The phase of the step that changed most.")]
+    largest_change_ns: Annotated[int | None, said("By how much; below 0 is less time.")]
 
 
 MOST_ROWS = 10

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, TypedDict
 
-from msgspec import Meta
-
 from perftui.diagnosis.rule import Rule, Rung
 from perftui.diagnosis.rules import BY_NAME, answered_by
 from perftui.fixes.catalogue import CATALOGUE
-from perftui.report.output_text import SCHEMA, Schema, filled, wrapped
+from perftui.report.output_text import SCHEMA, Schema, filled, said, wrapped
 
 
 class RuleOutput(TypedDict):
@@ -19,9 +17,7 @@ class RuleOutput(TypedDict):
     rule: str
     when: str
     explanation: str
-    warning: Annotated[
-        float | None, Meta(description="Share from which it is a warning; null without limits.")
-    ]
+    warning: Annotated[float | None, said("Share from which it is a warning; null without limits.")]
     critical: float | None
     limits_of: str | None
     limits_source: str | None
@@ -37,9 +33,9 @@ class FixExplanation(TypedDict):
     explanation: str
     risks: Annotated[
         list[str],
-        Meta(description="What it may change besides speed; what is offered for a run names its."),
+        said("What it may change besides speed; what is offered for a run names its."),
     ]
-    answers: Annotated[list[str], Meta(description="The rules whose findings it addresses.")]
+    answers: Annotated[list[str], said("The rules whose findings it addresses.")]
 
 
 class ExplainOutput(TypedDict):
@@ -47,9 +43,7 @@ class ExplainOutput(TypedDict):
 
     schema: Schema
     rules: list[RuleOutput]
-    verdicts: Annotated[
-        list[RuleOutput], Meta(description="The finding reported if no rule knows the cause.")
-    ]
+    verdicts: Annotated[list[RuleOutput], said("The finding reported if no rule knows the cause.")]
     fixes: list[FixExplanation]
 
 

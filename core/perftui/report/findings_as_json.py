@@ -6,8 +6,6 @@ import ast
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict, cast
 
-from msgspec import Meta
-
 from perftui.diagnosis.model import Confidence, Diagnosis, Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.place import Place
@@ -19,7 +17,7 @@ from perftui.report.next_command import (
     confidence_command,
     next_of,
 )
-from perftui.report.output_text import SCHEMA, Command, Schema, Share, filled
+from perftui.report.output_text import SCHEMA, Command, Schema, Share, filled, said
 from perftui.report.report import Report
 from perftui.run.manifest import Override
 from perftui.script.program import program_of
@@ -27,103 +25,89 @@ from perftui.script.program import program_of
 SeverityName = Literal["critical", "warning", "info", "healthy"]
 Key = Annotated[
     str,
-    Meta(
-        description=(
-            "Rule and place (rule@file:function): the same in every run that names the same "
-            "place, even if its lines have moved."
-        )
+    said(
+        "Rule and place (rule@file:function): the same in every run that names the same place, "
+        "even if its lines have moved."
     ),
 ]
 Numerics = Annotated[
     bool,
-    Meta(
-        description="Whether the same samples in the same order may give other numbers with it; "
-        "other order and other augmentation are among the risks."
+    said(
+        "Whether the same samples in the same order may give other numbers with it; other order "
+        "and other augmentation are among the risks."
     ),
 ]
 
 
 Cost = Annotated[
     int,
-    Meta(description="Nanoseconds lost per mean step, or in the whole trace if it marks no steps."),
+    said("Nanoseconds lost per mean step, or in the whole trace if it marks no steps."),
 ]
 
 
 class FindingOutput(TypedDict):
     """One cause of lost time; the costliest comes first."""
 
-    rule: Annotated[str, Meta(description="perftui explain RULE describes it.")]
+    rule: Annotated[str, said("perftui explain RULE describes it.")]
     key: Key
     severity: SeverityName
-    sentence: Annotated[
-        str, Meta(description="The finding for a human reader, with numbers, without the fix.")
-    ]
+    sentence: Annotated[str, said("The finding for a human reader, with numbers, without the fix.")]
     facts: list[Figure]
     cost_ns: Cost
     step_ns: Annotated[
         int,
-        Meta(
-            description=(
-                "The mean steady step that the cost is part of, or the whole trace if it marks "
-                "no steps; 0 if neither is known."
-            )
+        said(
+            "The mean steady step that the cost is part of, or the whole trace if it marks no "
+            "steps; 0 if neither is known."
         ),
     ]
-    share: Annotated[float, Meta(description="Cost as a share of the step, 0 to 1.")]
-    cost_is_least: Annotated[
-        bool, Meta(description="Whether more may be lost: the cost counts what was seen.")
-    ]
+    share: Annotated[float, said("Cost as a share of the step, 0 to 1.")]
+    cost_is_least: Annotated[bool, said("Whether more may be lost: the cost counts what was seen.")]
     best_speedup: Annotated[
         float | None,
-        Meta(
-            description=(
-                "Speed-up if the whole cost went away: an upper bound, not a promise; a lower one "
-                "if `cost_is_least`."
-            )
+        said(
+            "Speed-up if the whole cost went away: an upper bound, not a promise; a lower one if "
+            "`cost_is_least`."
         ),
     ]
     confidence: Confidence
-    would_raise_confidence: Annotated[str, Meta(description="In words; empty if nothing would.")]
+    would_raise_confidence: Annotated[str, said("In words; empty if nothing would.")]
     would_raise_confidence_command: Annotated[
-        list[str] | None, Meta(description="The command that does so, if there is one.")
+        list[str] | None, said("The command that does so, if there is one.")
     ]
     place: Place | None
     parts: list[str]
-    fixes: Annotated[list[str], Meta(description="Names of the fixes that address it, best first.")]
-    steps: Annotated[int, Meta(description="Steady steps that cost and confidence are based on.")]
-    answer: Annotated[str | None, Meta(description="What to do, in one line.")]
+    fixes: Annotated[list[str], said("Names of the fixes that address it, best first.")]
+    steps: Annotated[int, said("Steady steps that cost and confidence are based on.")]
+    answer: Annotated[str | None, said("What to do, in one line.")]
     next: Command
 
 
 class FixOutput(TypedDict):
     """One fix as it can be made for this run."""
 
-    fix: Annotated[str, Meta(description="perftui explain FIX describes what it changes.")]
-    answers: Annotated[list[str], Meta(description="The rules of the findings that it addresses.")]
+    fix: Annotated[str, said("perftui explain FIX describes what it changes.")]
+    answers: Annotated[list[str], said("The rules of the findings that it addresses.")]
     title: str
-    risks: Annotated[list[str], Meta(description="What it may change besides speed, in words.")]
+    risks: Annotated[list[str], said("What it may change besides speed, in words.")]
     changes_numerics: Numerics
     reversible: Annotated[
         bool,
-        Meta(
-            description="Whether it can be undone: a trial leaves the source alone, undo restores."
-        ),
+        said("Whether it can be undone: a trial leaves the source alone, undo restores."),
     ]
-    triable: Annotated[bool, Meta(description="Whether perftui try can measure it.")]
+    triable: Annotated[bool, said("Whether perftui try can measure it.")]
     why_not_tried: str | None
     written: Annotated[
-        bool, Meta(description="Whether the source already has it since this run: run it again.")
+        bool, said("Whether the source already has it since this run: run it again.")
     ]
-    override: Annotated[
-        Override | None, Meta(description="What a run would be started with; null if nothing.")
-    ]
-    diff: Annotated[str | None, Meta(description="What perftui apply would write.")]
+    override: Annotated[Override | None, said("What a run would be started with; null if nothing.")]
+    diff: Annotated[str | None, said("What perftui apply would write.")]
     command: Annotated[
         list[str] | None,
-        Meta(description="The training's command with the script's own option for it."),
+        said("The training's command with the script's own option for it."),
     ]
-    why_not: Annotated[str | None, Meta(description="Why it cannot be written or made.")]
-    advice: Annotated[str | None, Meta(description="The line to write by hand.")]
+    why_not: Annotated[str | None, said("Why it cannot be written or made.")]
+    advice: Annotated[str | None, said("The line to write by hand.")]
     file: str | None
     line: int | None
 
@@ -136,12 +120,10 @@ class BriefFinding(TypedDict):
     confidence: Confidence
     cost_ns: Cost
     share: Share
-    place: Annotated[
-        str | None, Meta(description="file:line, or the operator or kernel; null where unknown.")
-    ]
+    place: Annotated[str | None, said("file:line, or the operator or kernel; null where unknown.")]
     sentence: str
-    fix: Annotated[str | None, Meta(description="The name of its best fix.")]
-    answer: Annotated[str | None, Meta(description="What to do, in one line.")]
+    fix: Annotated[str | None, said("The name of its best fix.")]
+    answer: Annotated[str | None, said("What to do, in one line.")]
     changes_numerics: Numerics
     next: Command
 
@@ -230,7 +212,7 @@ def fix_object(fix: FixOption, diagnosis: Diagnosis) -> FixOutput:
     )
 
 
-Digest = Annotated[str | None, Meta(description="SHA-256 of the file, hexadecimal.")]
+Digest = Annotated[str | None, said("SHA-256 of the file, hexadecimal.")]
 
 
 class ApplyOutput(TypedDict):
@@ -242,7 +224,7 @@ class ApplyOutput(TypedDict):
     run: str
     outcome: Literal["written", "dry run", "written already"]
     file: str | None
-    diff: Annotated[str | None, Meta(description="Unified diff; null if there is nothing to do.")]
+    diff: Annotated[str | None, said("Unified diff; null if there is nothing to do.")]
     before_sha256: Digest
     after_sha256: Digest
     risks: list[str]
@@ -254,7 +236,7 @@ class UndoOutput(TypedDict):
     """`perftui undo`: the source as it was before the last fix."""
 
     schema: Schema
-    fix: Annotated[str | None, Meta(description="Null if an older version wrote it.")]
+    fix: Annotated[str | None, said("Null if an older version wrote it.")]
     title: str
     outcome: Literal["taken back", "dry run"]
     file: str

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict, cast
 
 import msgspec
-from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.doctor.row import Row, State
 from perftui.probe.ceilings import Ceilings, NotMeasured, Rate
-from perftui.report.output_text import SCHEMA, Schema, wrapped
+from perftui.report.output_text import SCHEMA, Schema, said, wrapped
 from perftui.trace.text import printable
 
 
@@ -22,12 +21,10 @@ class DoctorRow(TypedDict):
     """The result of one check."""
 
     topic: str
-    state: Annotated[
-        State, Meta(description="fails: profiling does not work; warn: part of it does not work.")
-    ]
+    state: Annotated[State, said("fails: profiling does not work; warn: part of it does not work.")]
     found: str
     advice: Annotated[
-        str | None, Meta(description="What to do, as a sentence; null if there is nothing to do.")
+        str | None, said("What to do, as a sentence; null if there is nothing to do.")
     ]
 
 
@@ -35,9 +32,9 @@ class DoctorOutput(TypedDict):
     """`perftui doctor`: what keeps profiling from working here."""
 
     schema: Schema
-    python: Annotated[str, Meta(description="The interpreter that trainings would run in.")]
-    fails: Annotated[int, Meta(description="Rows that fail; the exit code is 1 if there are any.")]
-    rows: Annotated[list[DoctorRow], Meta(description="Worst first.")]
+    python: Annotated[str, said("The interpreter that trainings would run in.")]
+    fails: Annotated[int, said("Rows that fail; the exit code is 1 if there are any.")]
+    rows: Annotated[list[DoctorRow], said("Worst first.")]
 
 
 _STATE, _TOPIC = 9, 17
@@ -70,22 +67,18 @@ class ProbeOutput(TypedDict):
 
     schema: Schema
     host: str
-    gpu: Annotated[str | None, Meta(description="Null if the CPU was measured.")]
+    gpu: Annotated[str | None, said("Null if the CPU was measured.")]
     driver: str | None
     torch: str | None
-    measured_ns: Annotated[int, Meta(description="When, nanoseconds since 1970.")]
-    path: Annotated[str, Meta(description="The directory whose disk was read.")]
+    measured_ns: Annotated[int, said("When, nanoseconds since 1970.")]
+    path: Annotated[str, said("The directory whose disk was read.")]
     rates: list[Rate]
     not_measured: list[NotMeasured]
     other_programs_cores: Annotated[
-        float, Meta(description="Mean number of cores that other programs used meanwhile.")
+        float, said("Mean number of cores that other programs used meanwhile.")
     ]
-    disturbed: Annotated[
-        bool, Meta(description="Whether that is enough to lower the measured values.")
-    ]
-    kept: Annotated[
-        str | None, Meta(description="The file that keeps the result; null if it is not kept.")
-    ]
+    disturbed: Annotated[bool, said("Whether that is enough to lower the measured values.")]
+    kept: Annotated[str | None, said("The file that keeps the result; null if it is not kept.")]
 
 
 _NAME, _RATE, _SPREAD = 26, 13, 9

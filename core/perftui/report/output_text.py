@@ -107,6 +107,11 @@ def encode_object(plain: Mapping[str, Any], *, on_one_line: bool = False) -> str
 T = TypeVar("T")
 
 
+def said(text: str) -> Meta:
+    """What the schema of an output says of a field."""
+    return Meta(description=text)
+
+
 def filled(kind: type[T], *sources: object, **given: Any) -> T:
     """The values of an output: what is not ``given`` is what the first of ``sources`` that has an
     attribute of the field's name has there, as plain values."""
@@ -155,29 +160,23 @@ def cut_lists(plain: dict[str, Any], *names: str) -> None:
             plain[name].pop()
 
 
-Ns = Annotated[int, Meta(description="Nanoseconds.")]
-Share = Annotated[float, Meta(description="A share, 0 to 1.")]
+Ns = Annotated[int, said("Nanoseconds.")]
+Share = Annotated[float, said("A share, 0 to 1.")]
 Command = Annotated[
     list[str] | None,
-    Meta(description="The exact command to run next, one word per item; null if there is none."),
+    said("The exact command to run next, one word per item; null if there is none."),
 ]
 Ratio = Annotated[
     float | None,
-    Meta(description="Step time before divided by after: above 1 is faster; null if not known."),
+    said("Step time before divided by after: above 1 is faster; null if not known."),
 ]
-Redacted = Annotated[
-    list[str] | None, Meta(description="What was replaced for --redact; null if nothing was.")
-]
-Schema = Annotated[
-    int, Meta(description="Increases when a field is removed or changes its meaning.")
-]
+Redacted = Annotated[list[str] | None, said("What was replaced for --redact; null if nothing was.")]
+Schema = Annotated[int, said("Increases when a field is removed or changes its meaning.")]
 
-Notes = Annotated[
-    list[str], Meta(description="Reasons not to rely on the result, and what was not checked.")
-]
-InForce = Annotated[list[str], Meta(description="Changed arguments in force: num_workers 0 -> 2.")]
+Notes = Annotated[list[str], said("Reasons not to rely on the result, and what was not checked.")]
+InForce = Annotated[list[str], said("Changed arguments in force: num_workers 0 -> 2.")]
 Low = Annotated[
     float | None,
-    Meta(description="Lower end of the interval of the ratio; null with fewer than 6 pairs."),
+    said("Lower end of the interval of the ratio; null with fewer than 6 pairs."),
 ]
-High = Annotated[float | None, Meta(description="Upper end of the interval of the ratio.")]
+High = Annotated[float | None, said("Upper end of the interval of the ratio.")]

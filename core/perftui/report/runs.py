@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypedDict
 
-from msgspec import Meta
-
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Severity, read_findings
 from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
-from perftui.report.output_text import SCHEMA, Schema, filled
+from perftui.report.output_text import SCHEMA, Schema, filled, said
 from perftui.run.files import UnreadableError
 from perftui.run.history import RunEntry
 from perftui.run.layout import RunLayout
@@ -25,34 +23,34 @@ from perftui.run.reader import RunReader
 class RunOutput(TypedDict):
     """A recorded run; null is what a damaged one does not tell."""
 
-    run: Annotated[str, Meta(description="Its identifier.")]
+    run: Annotated[str, said("Its identifier.")]
     path: str
-    state: Annotated[str | None, Meta(description="running, exited 0, stopped, ...")]
-    started_ns: Annotated[int | None, Meta(description="Nanoseconds since the epoch.")]
+    state: Annotated[str | None, said("running, exited 0, stopped, ...")]
+    started_ns: Annotated[int | None, said("Nanoseconds since the epoch.")]
     ended_ns: int | None
     command: list[str] | None
-    name: Annotated[str | None, Meta(description="The name that was given to it.")]
+    name: Annotated[str | None, said("The name that was given to it.")]
     host: str | None
     step_ns: Annotated[
         int | None,
-        Meta(description="Mean step without the extreme tenths; null if not known or not read."),
+        said("Mean step without the extreme tenths; null if not known or not read."),
     ]
     slower: Annotated[
         float | None,
-        Meta(
-            description="By which share the step is longer than in earlier runs of its command; "
-            "null if it is not, or not certainly."
+        said(
+            "By which share the step is longer than in earlier runs of its command; null if it is "
+            "not, or not certainly."
         ),
     ]
-    problem: Annotated[str | None, Meta(description="Why it cannot be read.")]
+    problem: Annotated[str | None, said("Why it cannot be read.")]
 
 
 class RunsOutput(TypedDict):
     """`perftui runs`: the recorded runs of a directory."""
 
     schema: Schema
-    path: Annotated[str, Meta(description="The directory of the runs.")]
-    runs: Annotated[list[RunOutput], Meta(description="Newest first.")]
+    path: Annotated[str, said("The directory of the runs.")]
+    runs: Annotated[list[RunOutput], said("Newest first.")]
 
 
 def runs_object(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict, cast
 
 import msgspec
-from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.experiments.isolate import Isolated, Isolation, Side
@@ -36,6 +35,7 @@ from perftui.report.output_text import (
     cut_lists,
     filled,
     fitting_lines,
+    said,
     whole,
 )
 from perftui.report.report import make_report
@@ -43,18 +43,14 @@ from perftui.report.subject import load_subject
 from perftui.run.reader import RunSnapshot
 from perftui.trace.text import printable
 
-Advice = Annotated[
-    str | None, Meta(description="What to write by hand, where perftui apply cannot.")
-]
+Advice = Annotated[str | None, said("What to write by hand, where perftui apply cannot.")]
 
 
 Workers = Annotated[
     list[CurvePoint],
-    Meta(
-        description=(
-            "Step times with several numbers of loader workers, one run each; the best was "
-            "tried. Empty for other fixes, and if the number was already known."
-        )
+    said(
+        "Step times with several numbers of loader workers, one run each; the best was tried. "
+        "Empty for other fixes, and if the number was already known."
     ),
 ]
 
@@ -78,7 +74,7 @@ class _Trial(TypedDict):
     high: High
     noise: Annotated[
         float | None,
-        Meta(description="By how much two identical runs or blocks differ here, as a share."),
+        said("By how much two identical runs or blocks differ here, as a share."),
     ]
     workers: Workers
     changes: InForce
@@ -87,19 +83,17 @@ class _Trial(TypedDict):
     losses: LossCheck
     notes: Notes
     advice: Advice
-    next: Annotated[
-        list[str], Meta(description="The exact command to run next; empty if there is none.")
-    ]
+    next: Annotated[list[str], said("The exact command to run next; empty if there is none.")]
 
 
 class TrialOutput(_Trial):
     """`perftui try`: the gain of a fix, from pairs of runs with it and without."""
 
     title: str
-    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
+    run: Annotated[str, said("Identifier of the run that was repeated.")]
     block_steps: Annotated[
         int | None,
-        Meta(description="Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
+        said("Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
     ]
     pairs: list[PairOutput]
     costs: Costs
@@ -108,7 +102,7 @@ class TrialOutput(_Trial):
 class BriefTrial(_Trial):
     """`perftui try --json --brief`: at most 2,000 bytes."""
 
-    pairs: Annotated[int, Meta(description="Number of pairs of runs.")]
+    pairs: Annotated[int, said("Number of pairs of runs.")]
 
 
 CONFIDENCE_TEXT = f"the range holds the true ratio with {fmt.percent(CONFIDENCE)} confidence"
@@ -255,18 +249,16 @@ class TuningOutput(TypedDict):
 
     schema: Schema
     run: str
-    outcome: Annotated[Outcome, Meta(description="All kept fixes together.")]
+    outcome: Annotated[Outcome, said("All kept fixes together.")]
     headline: str
     ratio: Ratio
     low: Low
     high: High
     kept: list[Attempt]
     not_kept: list[Attempt]
-    base: Annotated[str, Meta(description="Directory of the run recorded with all kept fixes.")]
-    diff: Annotated[
-        str | None, Meta(description="Unified diff of what was written; null if nothing was.")
-    ]
-    undo: Annotated[list[list[str]], Meta(description="The commands that undo it, in this order.")]
+    base: Annotated[str, said("Directory of the run recorded with all kept fixes.")]
+    diff: Annotated[str | None, said("Unified diff of what was written; null if nothing was.")]
+    undo: Annotated[list[list[str]], said("The commands that undo it, in this order.")]
     losses: LossCheck | None
 
 
@@ -334,36 +326,34 @@ def offers(root: Path) -> Sequence[FixOption]:
     return make_report(load_subject(root)).fixes
 
 
-Middle = Annotated[int | None, Meta(description="Median of the runs, ns; null if there is none.")]
+Middle = Annotated[int | None, said("Median of the runs, ns; null if there is none.")]
 
 
 class SideOutput(TypedDict):
     """The training with one part left out."""
 
     side: Side
-    what: Annotated[str, Meta(description="What was done, in words.")]
+    what: Annotated[str, said("What was done, in words.")]
     step_ns: Middle
     runs_ns: Annotated[
         list[int],
-        Meta(
-            description="Per run, ns per step; for the loader alone, ns for the batches of a step."
-        ),
+        said("Per run, ns per step; for the loader alone, ns for the batches of a step."),
     ]
     at_most: Annotated[
         float | None,
-        Meta(description="The unchanged step time over that: the speed-up without the whole part."),
+        said("The unchanged step time over that: the speed-up without the whole part."),
     ]
     sentence: str
-    problem: Annotated[str | None, Meta(description="Why it has no time.")]
+    problem: Annotated[str | None, said("Why it has no time.")]
 
 
 class IsolationOutput(TypedDict):
     """`perftui isolate`: what each part of a training costs at most."""
 
     schema: Schema
-    run: Annotated[str, Meta(description="Identifier of the run that was repeated.")]
+    run: Annotated[str, said("Identifier of the run that was repeated.")]
     step_ns: Middle
-    runs_ns: Annotated[list[int], Meta(description="The unchanged step time, ns, in each run.")]
+    runs_ns: Annotated[list[int], said("The unchanged step time, ns, in each run.")]
     sides: list[SideOutput]
 
 

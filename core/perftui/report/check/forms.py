@@ -8,7 +8,6 @@ from typing import Annotated, Literal, TypedDict
 from xml.etree import ElementTree
 
 import msgspec
-from msgspec import Meta
 
 from perftui import format as fmt
 from perftui.diagnosis.model import Severity
@@ -17,7 +16,7 @@ from perftui.experiments.history import History, LeftOut, PastRun, Standing
 from perftui.report.check.judge import Check, Gate, Repository, State, Verdict, history_lines
 from perftui.report.comparison import difference_lines
 from perftui.report.findings_as_json import SeverityName, severity_name
-from perftui.report.output_text import SCHEMA, InForce, Ratio, Schema, Share, cut, filled
+from perftui.report.output_text import SCHEMA, InForce, Ratio, Schema, Share, cut, filled, said
 from perftui.trace.remote import named
 from perftui.trace.text import printable
 
@@ -166,18 +165,16 @@ def _outcome(gate: Gate, check: Check) -> str | None:
 class CheckRow(TypedDict):
     """One limit, and what was found."""
 
-    name: Annotated[str, Meta(description="The key of a finding, `findings` or `step time`.")]
+    name: Annotated[str, said("The key of a finding, `findings` or `step time`.")]
     found: str
     limit: str
     state: State
     fails: Annotated[
-        bool, Meta(description="Whether it fails the whole; `inconclusive` decides if not certain.")
+        bool, said("Whether it fails the whole; `inconclusive` decides if not certain.")
     ]
     message: str
-    severity: Annotated[SeverityName | None, Meta(description="Of a finding.")]
-    file: Annotated[
-        str | None, Meta(description="Relative to the repository, if the file is in there.")
-    ]
+    severity: Annotated[SeverityName | None, said("Of a finding.")]
+    file: Annotated[str | None, said("Relative to the repository, if the file is in there.")]
     line: int | None
 
 
@@ -185,36 +182,30 @@ class SeriesRun(TypedDict):
     """One run of the command."""
 
     run: str
-    started_ns: Annotated[int, Meta(description="Since the epoch.")]
-    step_ns: Annotated[
-        int | None, Meta(description="Mean steady step without the slowest and fastest tenth.")
-    ]
-    commit: Annotated[str | None, Meta(description="With `+` if there were uncommitted changes.")]
+    started_ns: Annotated[int, said("Since the epoch.")]
+    step_ns: Annotated[int | None, said("Mean steady step without the slowest and fastest tenth.")]
+    commit: Annotated[str | None, said("With `+` if there were uncommitted changes.")]
 
 
 class HistoryOutput(TypedDict):
     """All earlier runs of the command that the run was held against."""
 
-    place: Annotated[
-        Standing | None, Meta(description="Of the run among them; null if its steps say nothing.")
-    ]
+    place: Annotated[Standing | None, said("Of the run among them; null if its steps say nothing.")]
     usual_ns: Annotated[
-        float | None, Meta(description="Median step of the usual runs; null with too few of them.")
+        float | None, said("Median step of the usual runs; null with too few of them.")
     ]
     noise: Annotated[
         float | None,
-        Meta(description="By which share a step has to be longer to be slower than usual."),
+        said("By which share a step has to be longer to be slower than usual."),
     ]
     slower_since: Annotated[
-        str | None, Meta(description="The first run since which they are slower, if they are.")
+        str | None, said("The first run since which they are slower, if they are.")
     ]
     last_before: Annotated[
-        str | None, Meta(description="The run before that one, otherwise the newest earlier run.")
+        str | None, said("The run before that one, otherwise the newest earlier run.")
     ]
-    runs: Annotated[list[SeriesRun], Meta(description="The earlier runs, the oldest first.")]
-    left_out: Annotated[
-        list[LeftOut], Meta(description="Earlier runs that cannot be compared, and why.")
-    ]
+    runs: Annotated[list[SeriesRun], said("The earlier runs, the oldest first.")]
+    left_out: Annotated[list[LeftOut], said("Earlier runs that cannot be compared, and why.")]
 
 
 class CheckOutput(TypedDict):
@@ -222,28 +213,24 @@ class CheckOutput(TypedDict):
 
     schema: Schema
     path: str
-    against: Annotated[str | None, Meta(description="The baseline; null if there is none.")]
+    against: Annotated[str | None, said("The baseline; null if there is none.")]
     verdict: Verdict
     fail_on: Annotated[
         SeverityName | None,
-        Meta(description="The least severity that fails; null if findings are not checked."),
+        said("The least severity that fails; null if findings are not checked."),
     ]
     max_regression: Share
     inconclusive: Annotated[
-        Literal["pass", "fail"], Meta(description="What a check counts as if it is not certain.")
+        Literal["pass", "fail"], said("What a check counts as if it is not certain.")
     ]
     checks: list[CheckRow]
     ratio: Ratio
     differences: Annotated[
         list[Difference],
-        Meta(
-            description=(
-                "What has changed since the baseline, or with a history where it became slower."
-            )
-        ),
+        said("What has changed since the baseline, or with a history where it became slower."),
     ]
     changes: InForce
-    history: Annotated[HistoryOutput | None, Meta(description="Null without `--against history`.")]
+    history: Annotated[HistoryOutput | None, said("Null without `--against history`.")]
 
 
 def as_object(gate: Gate, repository: Repository) -> CheckOutput:

@@ -10,7 +10,7 @@ import pytest
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.rerun import Arrival, overrides, repeat_launch, rerun_launch
 from perftui.facts.fact import Facts
-from perftui.facts.settings import settings
+from perftui.facts.settings import Cudnn, Matmul, Settings, settings
 from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import prepare
 from perftui.run.manifest import Expected, Override, Status, read_manifest
@@ -268,7 +268,7 @@ def test_settings_are_read_field_by_field() -> None:
     run = make_run(events=(("settings", told),))
     found = settings(Facts(run))
     assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
-    assert (found.matmul, found.cudnn, found.compiled) == (None, None, None)
+    assert (found.matmul, found.cudnn, found.compiled) == (Matmul(), Cudnn(), None)
     assert found.environment == {"NCCL_DEBUG": "INFO"}
     assert found.gc.thresholds == (700, 10, 10)
     assert found.optimizers is not None
@@ -277,4 +277,4 @@ def test_settings_are_read_field_by_field() -> None:
     assert found.wrappers[0].arguments == {"static_graph": True}
     assert found.parameters is not None
     assert found.parameters[0].tensors == 4
-    assert settings(Facts(make_run())) is None
+    assert settings(Facts(make_run())) == Settings()

@@ -209,17 +209,19 @@ def trial_object(
 ) -> TrialOutput:
     """The trial as JSON; times are integer nanoseconds, shares and ratios plain numbers."""
     estimate = progress.verdict.estimate
-    return filled(
-        TrialOutput,
-        progress,
-        progress.verdict,
-        option,
-        schema=SCHEMA,
-        run=run.manifest.run_id,
-        ratio=estimate.ratio if estimate else None,
-        low=estimate.low if estimate else None,
-        high=estimate.high if estimate else None,
-        pairs=[
+    return {
+        "schema": SCHEMA,
+        "fix": option.fix,
+        "title": option.title,
+        "run": run.manifest.run_id,
+        "outcome": progress.verdict.outcome,
+        "headline": progress.verdict.headline,
+        "ratio": estimate.ratio if estimate else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "noise": progress.noise,
+        "block_steps": progress.block_steps,
+        "pairs": [
             {
                 "before_ns": pair.before.step_ns,
                 "after_ns": pair.after.step_ns,
@@ -228,9 +230,16 @@ def trial_object(
             }
             for pair in progress.pairs
         ],
-        advice=_by_hand(option),
-        next=_next(option, run, progress, others),
-    )
+        "workers": [msgspec.to_builtins(point) for point in progress.workers],
+        "changes": list(progress.changes),
+        "risks": [risk.value for risk in option.risks],
+        "changes_numerics": option.changes_numerics,
+        "costs": msgspec.to_builtins(progress.costs),
+        "losses": msgspec.to_builtins(progress.losses),
+        "notes": list(progress.notes),
+        "advice": _by_hand(option),
+        "next": _next(option, run, progress, others),
+    }
 
 
 def _next(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from perftui.experiments import trial as trials
-from perftui.experiments import trial as trying
 from perftui.experiments.trial import (
     Block,
     BlockPlan,
@@ -35,7 +34,6 @@ from perftui.facts.step.steps import whole_training
 from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.workers import loader_workers, with_workers
 from perftui.run.manifest import Override
-from perftui.run.reader import RunSnapshot
 from tests.core.diagnosis.runs import MS, joined, make_run, step_table
 from tests.facts_given import facts_with
 
@@ -161,10 +159,10 @@ class Played:
 def played(
     monkeypatch: pytest.MonkeyPatch, runs: Played, pairs: int = 3, option: FixOption = SWITCH
 ) -> list[Progress]:
-    monkeypatch.setattr(trying, "block_run", runs.block_run)
+    monkeypatch.setattr(trials, "block_run", runs.block_run)
     monkeypatch.setattr(TrialSetup, "measure", lambda *of: runs.measured(*of))
-    monkeypatch.setattr(trying, "facts_of", lambda _: Facts(make_run()))
-    run: RunSnapshot = make_run()
+    monkeypatch.setattr(trials, "facts_of", lambda _: Facts(make_run()))
+    run = make_run()
     plan = BlockPlan(pairs, 30, 3)
     return list(block_pairs(run, option, plan, SETUP, most_pairs=14))
 
@@ -212,11 +210,11 @@ def test_a_switch_that_does_not_reach_the_training_has_no_effect(
         asked.append(facts.run.root.name if facts.run else "")
         return "threads=2 was refused" if len(asked) > 3 else ""
 
-    monkeypatch.setattr(trying, "missed", missed)
-    monkeypatch.setattr(trying, "block_run", Played(losses=((1.0,), (1.01,))).block_run)
+    monkeypatch.setattr(trials, "missed", missed)
+    monkeypatch.setattr(trials, "block_run", Played(losses=((1.0,), (1.01,))).block_run)
     again = Played(losses=((1.0,), (1.01,)))
     monkeypatch.setattr(TrialSetup, "measure", lambda *of: again.measured(*of))
-    monkeypatch.setattr(trying, "facts_of", lambda root: Facts(make_run(root=root)))
+    monkeypatch.setattr(trials, "facts_of", lambda root: Facts(make_run(root=root)))
     told = list(block_pairs(make_run(), SWITCH, BlockPlan(3, 30, 4), SETUP, 14))
     assert told[-1].verdict.headline == "no effect: threads=2 was refused"
     assert asked == ["1", "1", "1", "2"]

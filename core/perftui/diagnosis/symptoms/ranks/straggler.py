@@ -203,8 +203,10 @@ OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
         0.20,
         info=0.05,
     ),
-    answer="raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
-    "same size",
+    answer=(
+        "raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
+        "same size"
+    ),
 )
 @fact
 def uneven_ranks(facts: Facts) -> Lost | None:

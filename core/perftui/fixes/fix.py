@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, update_wrapper
 from pathlib import Path
 from typing import NamedTuple
 
@@ -377,6 +377,7 @@ def fix(
     what: str,
     risks: tuple[Risk, ...] = (),
     id: str = "",  # noqa: A002 - as the field is called
+    explanation: str = "",
 ) -> Callable[[Callable[[Facts], Change | None]], Fix]:
     """Makes a fix of the function that finds the change.
 
@@ -384,7 +385,12 @@ def fix(
     ``gc-freeze``, and so is ``gc_freeze_fix``, where something else has that name.
     """
 
-    return lambda change: _made(change, what, change, risks, id)
+    def made(change: Callable[[Facts], Change | None]) -> Fix:
+        name = id or change.__name__.removesuffix("_fix").replace("_", "-")
+        text = explanation or " ".join((change.__doc__ or "").split())
+        return Fix(name, what, text, change, risks)
+
+    return made
 
 
 def line_fix(
@@ -415,22 +421,11 @@ def line_fix(
             result = LineChange(title, place.file, place.line, plan, f"{where}{advice}")
             return result if not is_one_of_several or has_subject(result, facts) else None
 
-        row = _made(plan, what, change, risks, id, explanation)
+        update_wrapper(change, plan)
+        row = fix(what=what, risks=risks, id=id, explanation=explanation)(change)
         return replace(row, plan=plan)
 
     return made
-
-
-def _made(
-    by: Callable[..., object],
-    what: str,
-    change: Callable[[Facts], Change | None],
-    risks: tuple[Risk, ...],
-    name: str = "",
-    explanation: str = "",
-) -> Fix:
-    name = name or by.__name__.removesuffix("_fix").replace("_", "-")
-    return Fix(name, what, explanation or " ".join((by.__doc__ or "").split()), change, risks)
 
 
 def option(fix: Fix, facts: Facts) -> FixOption | None:

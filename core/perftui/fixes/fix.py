@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, update_wrapper
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -421,7 +421,7 @@ def line_fix(
             result = LineChange(title, place.file, place.line, plan, f"{where}{advice}")
             return result if not is_one_of_several or has_subject(result, facts) else None
 
-        update_wrapper(change, plan)
+        change.__name__, change.__doc__ = getattr(plan, "__name__", ""), plan.__doc__
         row = fix(what=what, risks=risks, id=id, explanation=explanation)(change)
         return replace(row, plan=plan)
 

@@ -12,7 +12,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
 from perftui.facts.step.steps import step_count
 from perftui.fixes.fix import option
-from perftui.fixes.optimizer import FUSED as FUSED_FIX
+from perftui.fixes.optimizer import optimizer_fused
 from perftui.recorder.launch import Launch, start
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Expected, Override, Status
@@ -90,7 +90,7 @@ def test_an_optimizer_is_fused_for_one_run_and_then_in_the_source(tmp_path: Path
     before = recorded(tmp_path, source)
     script = str(tmp_path / "train.py")
 
-    offered = option(FUSED_FIX, Facts(before))
+    offered = option(optimizer_fused, Facts(before))
     assert offered.override == Override("optimizer", FUSED, script, LINE, "optimizer-fused")
     tried = recorded(tmp_path, source, offered.override)
     (applied,) = overrides(Facts(tried))

@@ -26,7 +26,6 @@ from tests.verify.scenarios.score import Row, failed, judge, summary, table, tot
 
 TRAININGS = Path(__file__).parent / "trainings"
 RECORDINGS = Path(__file__).parents[3].parent / "shared" / "gpu"
-TIMEOUT_S = 180
 
 
 def train(training: Training, directory: Path, timeout: float) -> str:
@@ -84,12 +83,9 @@ def judge_training(training: Training, directory: Path) -> Row:
     return judge_run(training.expected, runs[-1].parent)
 
 
-def trained(
-    trainings: Sequence[Training], directory: Path, jobs: int, timeout: float
-) -> Iterator[Row]:
+def trained(trainings: Sequence[Training], directory: Path, timeout: float) -> Iterator[Row]:
     """Each training's row as it has ended, told on stderr."""
-
-    def one(training: Training) -> Row:
+    for training in trainings:
         started = time.monotonic()
         where = directory / training.expected.name
         error = train(training, where, timeout)
@@ -97,10 +93,7 @@ def trained(
         said, verdict = row.error or row.rule or "nothing", "ok" if row.ok else "WRONG"
         took = f"{time.monotonic() - started:.0f} s"
         print(f"{row.expected.name}: {said}, {verdict} ({took})", file=sys.stderr, flush=True)
-        return row
-
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(one, trainings)
+        yield row
 
 
 def recorded(collection: Path, only: Sequence[str], unpacked: Path) -> Iterator[Row]:
@@ -117,8 +110,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[], help="names, or parts of them")
-    parser.add_argument("--jobs", type=int, default=1, help="trainings at once; times suffer")
-    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for a training")
+    parser.add_argument("--timeout", type=float, default=180, help="seconds for a training")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--keep", type=Path, help="keep the runs in this directory")
     where.add_argument("--judge", type=Path, help="judge the runs that --keep kept, train nothing")
@@ -137,11 +129,10 @@ def main() -> int:
             rows = [judge_training(one, given.judge / one.expected.name) for one in kept]
         else:
             runs = given.keep or Path(scratch, "trainings")
-            rows = list(trained(trainings, runs.resolve(), given.jobs, given.timeout))
+            rows = list(trained(trainings, runs.resolve(), given.timeout))
         rows += recorded(given.recordings, given.only, Path(scratch, "recordings"))
-    found_right = totals(rows)
-    print(table(rows), "", summary(found_right), sep="\n")
-    return 0 if found_right.met else 1
+    print(table(rows), "", summary(totals(rows)), sep="\n")
+    return 0 if totals(rows).met else 1
 
 
 def _chosen(name: str, only: Sequence[str]) -> bool:

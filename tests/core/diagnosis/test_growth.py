@@ -93,6 +93,12 @@ def test_scatter_of_the_little_that_is_left_hides_no_growth() -> None:
     assert "backward takes " in finding.sentence
 
 
+def test_a_few_long_steps_are_no_part_of_the_growth() -> None:
+    usual, long = growing(90, other=0.2), step_table(1, {"forward": 50, "other": 400})
+    steps = joined(*(joined(usual.where(usual["index"] // 9 == at), long) for at in range(10)))
+    assert finding_of(run_of(steps), "growing-steps").cost_ns < 20 * MS
+
+
 def test_the_first_steps_fill_memory_without_growing_for_ever() -> None:
     steps = step_table(19, {"forward": 1000})
     run = run_of(steps, telemetry=memory(steps, 400, 700))

@@ -31,6 +31,7 @@ from tests.core.diagnosis.runs import (
     with_tables,
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
+from tests.core.diagnosis.test_cpu import beside
 from tests.step_rows import table_of
 
 USUAL = {"forward": 10, "backward": 10}
@@ -296,6 +297,8 @@ def test_steps_that_are_slow_now_and_then_on_a_busy_host_are_no_fault(
     assert (found(run, "slow-steps") is None) is is_busy
     if is_busy:
         assert reasons(run)["slow-steps"] == "other programs used 1.7 of 8 cores"
+    own = with_tables(beside(**{"processes.delayed": 50.0 * used}).run, steps=NOW_AND_THEN)
+    assert found(own, "slow-steps") is None
 
 
 HOUR = 3_600_000_000_000

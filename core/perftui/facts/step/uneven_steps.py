@@ -238,7 +238,7 @@ class GrowingSteps:
     is_alone: bool
     """Whether only this part grows; else the whole step does."""
     cost: int
-    """Mean of the steps above what the first ones took."""
+    """Mean of the steps above what the first ones took, at most what the last ones do."""
     line: LineShare | None
     """The line that takes ever more time; if backward grows, the only line that keeps a graph for
     later steps, else the one that runs backward. None if unknown."""
@@ -282,7 +282,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     if part.tau < MONOTONE or added <= 0 or not is_clear:
         return None
     grown, taken = (part, rows[phase]) if is_alone else (whole, rows["duration"])
-    above = taken - _at_begin(grown, rows)
+    begin = _at_begin(grown, rows)
     line = _longer_line(facts, rows, phase)
     if phase == BACKWARD:
         # Backward is run at a single line, whatever it goes back through.
@@ -292,7 +292,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
         phase,
         part,
         is_alone,
-        max(round(min(float(above.mean()), grown.last)), 0),
+        max(round(min(float(taken.mean()), grown.last) - begin), 0),
         line,
         rss_trend.or_none(facts),
     )

@@ -13,7 +13,7 @@ from perftui.analysis.model import GapCause
 from perftui.analysis.steps import EXPOSED_COPIES, OTHER
 from perftui.diagnosis.model import Figure, Severity, read_findings
 from perftui.diagnosis.rule import Limits, Lost, line_figures, rule, without_cost
-from perftui.facts.cpu.machine import busy_host
+from perftui.facts.cpu.machine import busy_host, wait_for_own_processes
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, samples
 from perftui.facts.script.compilations_and_pauses import Saves, python_lock, saves
 from perftui.facts.settings import settings
@@ -39,8 +39,8 @@ _ON_DEVICE = (GapCause.SYNCHRONISATION.value, EXPOSED_COPIES)
 """Parts of a device's time that hold up a slow step, besides those of the host at work."""
 
 MOSTLY_HELD = 0.5
-"""Share of time that another thread holds Python's lock from which occasional slow steps in the
-model are due to it."""
+"""Share of time that another thread holds Python's lock, or of slow steps that they wait for cores
+of own processes, from which occasional slow steps in the model are due to it."""
 
 
 @rule(
@@ -63,14 +63,13 @@ def slow_steps_rule(facts: Facts) -> Lost | None:
     if slow is None or slow.phase in _ELSEWHERE or slow.cause not in ("", SAVE):
         # Compiling, collecting, profiling and evaluating have their own rules.
         return None
-    if slow.cause == "" and not slow.stands_out:
-        return None
     if slow.cause == SAVE and saves(facts) is not None:
         # If each call of torch.save is known, its own rule knows more.
         return None
-    lock = python_lock.or_none(facts)
-    if not slow.cause and slow.phase != OTHER and lock and lock.held >= MOSTLY_HELD:
-        # Occasionally the step waits for that thread several times.
+    lock, own = python_lock.or_none(facts), wait_for_own_processes.or_none(facts) or 0.0
+    held = bool(lock and lock.held >= MOSTLY_HELD) or own * step.mean >= MOSTLY_HELD * slow.excess
+    if not slow.cause and (not slow.stands_out or (slow.phase != OTHER and held)):
+        # Occasionally the step waits for that thread or process several times.
         return None
     lines = slow.lines
     line, at = lines.named(LEAST_NAMED * lines.covered) if lines else (None, "")

@@ -165,15 +165,17 @@ def attending(
 
 
 def backward(
-    recomputed: float = 0, note: dict[str, Any] | None = NOTE, optimizer: float = 0
+    recomputed: float = 0,
+    note: dict[str, Any] | None = NOTE,
+    optimizer: float = 0,
+    node: str = "CheckpointFunctionBackward",
 ) -> Facts:
-    """10 ms of forward and 20 of backward, so many of them layers that are computed again."""
+    """10 ms of forward and 20 of backward, so many of them layers that ``node`` calls."""
 
     def step(t: TraceBuilder) -> None:
         call(t.forward(), "aten::linear", "aten::addmm", lasting=10_000)
         t.backward().op(f"{NODE}AddmmBackward0").op("aten::mm", us(18_000 - recomputed))
-        call(t, "aten::linear", "aten::addmm", lasting=recomputed)
-        t.close()
+        call(t.close(), f"{NODE}{node}", node, "aten::linear", "aten::addmm", lasting=recomputed)
         call(t, f"{NODE}EmbeddingBackward0", "aten::embedding_dense_backward", lasting=2_000)
         if optimizer:
             t.optimizer().op("aten::add_", us(1000 * optimizer)).close()
@@ -213,6 +215,10 @@ def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = T
     return trained(
         step, {"forward": 5 + metrics * times, "backward": 10}, *lines, *later, note=note
     )
+
+
+def test_layers_that_a_function_of_the_users_own_calls_in_backward_are_not_recomputed() -> None:
+    assert found(backward(6_000, node="PropagateBackward"), "backward-recompute") is None
 
 
 def test_every_pass_but_that_of_backward_is_reported() -> None:
@@ -275,41 +281,34 @@ MULTIPLY = ELEMENTWISE.format("at::native::BinaryFunctor<double, double, double,
 MULTIPLY_32 = ELEMENTWISE.format("at::native::BinaryFunctor<float, float, float, Mul<float> >")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        MULTIPLY,
-        ELEMENTWISE.format("log2_kernel_cuda(at::TensorIteratorBase&)::{lambda(double)#1}"),
-        "void cunn_SoftMaxForward<4, double, double, double, Epilogue>(double*, int)",
-        "void gemv2T_kernel_val<int, int, double, double, double, double, 128, 16, 4>(int)",
-        "void dot_kernel<double, 128, 0, cublasDotParams<cublasGemvTensor<double const> > >(int)",
-        "volta_dgemm_64x64_nt",
-        "cutlass_80_tensorop_d884gemm_64x64_16x3_tn_align1",
-        "sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x16",
-        "CatArrayBatchedCopy<double, unsigned int, 3>(double*, int)",
-    ],
-)
-def test_kernels_on_float64_are_known_by_name(name: str) -> None:
-    assert float64.claims.kernels(name)
+ON_FLOAT64 = [
+    MULTIPLY,
+    ELEMENTWISE.format("log2_kernel_cuda(at::TensorIteratorBase&)::{lambda(double)#1}"),
+    "void cunn_SoftMaxForward<4, double, double, double, Epilogue>(double*, int)",
+    "void gemv2T_kernel_val<int, int, double, double, double, double, 128, 16, 4>(int)",
+    "void dot_kernel<double, 128, 0, cublasDotParams<cublasGemvTensor<double const> > >(int)",
+    "volta_dgemm_64x64_nt",
+    "cutlass_80_tensorop_d884gemm_64x64_16x3_tn_align1",
+    "sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x16",
+    "CatArrayBatchedCopy<double, unsigned int, 3>(double*, int)",
+]
+OTHERS = [
+    MULTIPLY_32,
+    "ampere_sgemm_128x64_nn",
+    "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nt",
+    # Learning rates and limits are passed as doubles to kernels on any type.
+    "multi_tensor_apply_kernel<Metadata<4>, FusedAdamMathFunctor<float, 4>, float const*, "
+    "double, double, double, bool>(Metadata<4>, float const*, double, double)",
+    "void nms_kernel_impl<float>(int, double, float const*, unsigned long long*)",
+    ELEMENTWISE.format("nan_to_num(c10::optional<double>)::{lambda(float)#1}"),
+    "transpose_NCHW2CNHW_V2_2D_WG_off64",
+    "void double_buffered_copy<float>(float*)",
+]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        MULTIPLY_32,
-        "ampere_sgemm_128x64_nn",
-        "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nt",
-        # Learning rates and limits are passed as doubles to kernels on any type.
-        "multi_tensor_apply_kernel<Metadata<4>, FusedAdamMathFunctor<float, 4>, float const*, "
-        "double, double, double, bool>(Metadata<4>, float const*, double, double)",
-        "void nms_kernel_impl<float>(int, double, float const*, unsigned long long*)",
-        ELEMENTWISE.format("nan_to_num(c10::optional<double>)::{lambda(float)#1}"),
-        "transpose_NCHW2CNHW_V2_2D_WG_off64",
-        "void double_buffered_copy<float>(float*)",
-    ],
-)
-def test_other_kernels_are_not(name: str) -> None:
-    assert not float64.claims.kernels(name)
+def test_kernels_on_float64_are_known_by_name() -> None:
+    assert all(map(float64.claims.kernels, ON_FLOAT64))
+    assert not any(map(float64.claims.kernels, OTHERS))
 
 
 def computing(of_float64: int, steps: int = 20) -> TraceBuilder:

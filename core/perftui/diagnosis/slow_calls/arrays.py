@@ -335,7 +335,7 @@ ROWS = (
         "{call} sums the probabilities up anew for each draw",
         "draw many at once, or keep the cumulative sum and use np.searchsorted",
         sources.CHOICE,
-        "numpy.random.choice numpy.random.Generator.choice",
+        "numpy.random.choice numpy.random.Generator.choice numpy.random.RandomState.choice",
         native=True,
         given=r"\bp=",
         where=EACH,

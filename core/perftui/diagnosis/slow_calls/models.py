@@ -567,6 +567,7 @@ ROWS = (
         "torch.nn.Transformer.generate_square_subsequent_mask "
         "*.generate_square_subsequent_mask",
         frames=r"^$|torch/nn/modules/transformer\.py",
+        given=r"\(",
         where="step evaluation",
     ),
     SlowCall(

@@ -167,7 +167,7 @@ ROWS = (
         "{call} first copies everything into a list, to choose from it",
         "keep that list, or draw indices with random.randrange",
         sources.BUFFER_COPY,
-        "random.sample(list) random.choice(list) random.choices(list)",
+        "random.sample(list) random.choice(list) random.choices(list) random.Random.sample(list)",
         given=r"\(\s*(list|sorted)\(",
         frames=r"/random\.py|^$",
     ),

@@ -41,6 +41,8 @@ _LAYER = re.compile(
     r"|gelu|silu|dropout|softmax|embedding|addmm|lstm|gru|max_pool2d)$"
 )
 """Operators that modules call, but nodes of the backward pass do not."""
+_OWN_NODE = re.compile(r"aten::_sparse_addmm$|(?!\w*[Cc]heckpoint)\w+Backward$")
+"""Nodes whose own work has operators of layers; the other nodes of torch end with a number."""
 
 
 @trace_fact
@@ -48,8 +50,7 @@ def recomputed(analysis: TraceAnalysis) -> Work:
     """Operators of layers that run within the backward pass."""
     ops = all_operators(analysis)
     layers = ops.named(_LAYER.match) & ops.in_phase(BACKWARD)
-    # Nodes of products with sparse matrices call addmm().
-    layers &= ~ops.within(ops.named("aten::_sparse_addmm".__eq__))
+    layers &= ~ops.within(ops.named(_OWN_NODE.match))
     return work_of(ops, ops.within(layers), layers)
 
 

@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint docs scenarios gpu-check bench screenshots clean
 
-demo: $(STAMP)  ## a small training with a slow data loader, in the app
+demo: $(STAMP)  ## a small slow training, in the app: cause, fix and proof
 	$(BIN)/perftui demo
 
 test: $(STAMP)  ## what to run before a commit: every test of less than a second, and one of each promise

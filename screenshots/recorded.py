@@ -22,7 +22,7 @@ from perftui.run.control import STOP, request
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.wire.spool import AgentOptions
-from perftui_tui import demo
+from perftui_tui.demo import trainings
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def use_own_python() -> None:
 
 
 def demo_launch(folder: Path, steps: int | None) -> Launch:
-    """The bundled demo as a script of its own in ``folder``, for so many steps."""
-    shutil.copyfile(Path(demo.__file__).with_name("train.py"), folder / "train.py")
+    """The demo with a slow data loader, a script of its own in ``folder``, for so many steps."""
+    (folder / "train.py").write_text(trainings()["loader"].script)
     return Launch(
         command=("python", "train.py"),
         cwd=folder,

@@ -1,5 +1,6 @@
 """What a person does from the first command to the proven fix, in a real terminal."""
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ from perftui.experiments.rerun import Arrival, overrides
 from perftui.facts.fact import Facts
 from perftui.run.manifest import Status
 from perftui.run.reader import RunReader, RunSnapshot
+from perftui_tui.cli import main
+from perftui_tui.demo import trainings
 
 TRAININGS = Path(__file__).parents[1] / "verify" / "scenarios" / "trainings"
 
@@ -84,6 +87,53 @@ def test_find_try_compare_write_and_undo(perftui: Perftui, script: Path, tmp_pat
     # which may have a core for one only: that leaves it as it is.
     waits = [float(np.median(run.ranks[0].steps["input_wait"])) for run in (first, second)]
     assert waits[1] < (0.8 if applied.values["num_workers"] > 1 else 1.2) * waits[0]
+
+
+@pytest.mark.slow
+def test_the_demo_is_proven_written_and_undone(perftui: Perftui) -> None:
+    app = perftui("demo")
+    app.wait_for(lambda screen: "anomaly detection off" in screen and "a try it" in screen)
+    app.press("a")
+    app.wait_for("prove it")
+    app.press("p")
+    app.wait_for(re.compile(r"\d\.\d\dx faster \(").search)
+    app.wait_for("write the fix to the source")
+    app.press("w")
+    app.wait_for("Write the fix?")
+    app.press("\r")
+    app.wait_for("train.py written")
+    app.press("4u")
+    app.wait_for("restored byte for byte")
+    app.press("q")
+    app.wait()
+
+
+CAUSES = {
+    "anomaly": ("debug-flags", "anomaly-off"),
+    "checkpoint": ("checkpoint", "less-often"),
+    "garbage": ("gc-pauses", "collect-off"),
+    "loader": ("input-in-main-thread", "loader-workers"),
+    "optimizer": ("optimizer-single-tensor", "optimizer-fused"),
+    "workers": ("loader-start", "loader-persistent"),
+}
+"""The finding that each training of the demo is for, and its fix."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", trainings())
+def test_the_cause_of_each_demo_is_named_first_and_can_be_tried(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(trainings()[name].script)
+    runs = f"--runs={tmp_path / 'runs'}"
+    assert main(["diagnose", runs, "--json", "--max-steps=200", str(script)]) == 0
+    first, *_ = json.loads(capfd.readouterr().out)["findings"]
+    assert (first["rule"], first["fixes"][0]) == CAUSES[name]
+    assert main(["apply", runs, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["fix"] == CAUSES[name][1]
+    assert main(["undo", runs]) == 0
+    assert script.read_text() == trainings()[name].script
 
 
 @pytest.mark.slow

@@ -66,16 +66,7 @@ class ChoiceDialog(ModalScreen[Act | None]):
 
     What is in ``below`` stands under the choices: what to know before one of them is taken."""
 
-    DEFAULT_CSS = """
-    ChoiceDialog { align: center middle; }
-    ChoiceDialog > Vertical {
-        height: auto; max-height: 90%;
-        border: round $accent; background: $panel; padding: 0 1;
-    }
-    ChoiceDialog #body { height: auto; max-height: 100h; background: $panel; }
-    ChoiceDialog #choices { background: $panel; margin-top: 1; overflow: hidden hidden; }
-    ChoiceDialog #below { height: auto; max-height: 100h; background: $panel; margin-top: 1; }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     def __init__(
         self,

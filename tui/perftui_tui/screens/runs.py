@@ -160,16 +160,7 @@ class RunsScreen(RunScreen):
     )
     BINDINGS = bindings("runs")
 
-    DEFAULT_CSS = """
-    RunsScreen {
-        #runs-title { height: 1; color: $text-muted; }
-        #runs-input { height: 1; border: none; padding: 0; display: none; }
-        #runs-detail { height: auto; max-height: 3; color: $text; }
-        #runs-preview { height: 1fr; border: round $chart; display: none; }
-    }
-    RunsScreen.-typing #runs-input { display: block; }
-    RunsScreen.-tall { #runs-preview { display: block; } #runs-table { height: 1fr; } }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     _table = getters.query_one(RunTable)
     _input = getters.query_one(Input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -45,20 +46,7 @@ class VirtualTable(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"virtual-table--{part}" for part in ("header", "sorted", "cursor", "sums", "empty", "bar")
     }
-    DEFAULT_CSS = """
-    VirtualTable {
-        height: 1fr;
-        scrollbar-size: 0 1;
-        overflow-x: hidden;
-        & > .virtual-table--header { text-style: bold; color: $text-muted; }
-        & > .virtual-table--sorted { text-style: bold; color: $text; }
-        & > .virtual-table--cursor { background: $panel; text-style: bold; }
-        & > .virtual-table--sums { text-style: bold; }
-        & > .virtual-table--empty { color: $text-muted; }
-        & > .virtual-table--bar { color: $secondary; }
-        &:focus > .virtual-table--cursor { color: $background; background: $primary; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     cursor: reactive[int] = reactive(0, repaint=False)
     """Position of the selected row in the shown order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from textual import work
 from textual.containers import Container, Vertical
@@ -63,23 +64,7 @@ class CompareScreen(RunScreen):
     CHART = "compare"
     BINDINGS = bindings("compare")
 
-    DEFAULT_CSS = """
-    CompareScreen {
-        #compare { height: 1fr; }
-        #breakdowns { height: 8; }
-        #figures { height: 1fr; border: round $chart; padding: 0 1; }
-        #distribution { height: 1fr; border: round $chart; display: none; }
-        #changed { height: 2fr; border: round $chart; padding: 0 1; display: none; }
-        #beside { height: 1fr; }
-    }
-    CompareScreen.-alone #breakdowns { display: none; }
-    CompareScreen.-tall #distribution { display: block; }
-    CompareScreen.-tall.-alone #distribution { display: none; }
-    CompareScreen.-tall.-wide #compare { layout: horizontal; }
-    CompareScreen.-tall.-wide #figures, CompareScreen.-tall.-wide #beside { width: 1fr; }
-    CompareScreen.-tall.-wide.-worked #changed { display: block; }
-    CompareScreen.-short #beside, CompareScreen.-alone #beside { display: none; }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether before and after are exchanged."""

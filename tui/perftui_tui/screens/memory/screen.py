@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -64,28 +65,7 @@ class MemoryScreen(RunScreen):
     CHART = "memory"
     BINDINGS = bindings("memory")
 
-    DEFAULT_CSS = """
-    MemoryScreen {
-        #memory-now { height: 2; overflow: hidden hidden; }
-        #host-line, #steps-line { height: 1; overflow: hidden hidden; }
-        #memory-panes { height: 1fr; }
-        #memory-charts { height: 1fr; }
-        #memory-tables { height: auto; }
-        #memory-beside { height: auto; layout: horizontal; }
-        #memory-categories { height: 3fr; min-height: 6; border: round $chart; }
-        #memory-chart { height: 2fr; min-height: 6; border: round $chart; }
-        #memory-parts, #memory-host { width: 1fr; border: round $chart; }
-        #allocations { border: round $chart; }
-    }
-    MemoryScreen.-curve.-tall.-wide {
-        #memory-panes { layout: horizontal; }
-        #memory-charts { width: 3fr; }
-        #memory-tables { width: 2fr; height: 1fr; }
-        #memory-beside { layout: vertical; }
-        #memory-parts, #memory-host { width: 100%; }
-        #allocations { height: 1fr; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     def body(self) -> Iterable[Widget]:
         yield SnapshotPane(memory_now, id="memory-now")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -55,19 +56,7 @@ class OpsView(Vertical):
     """Operators, grouped by name and more, as a table or a tree; kernels; calls against their
     roofs; or the page of one."""
 
-    DEFAULT_CSS = """
-    OpsView {
-        height: 1fr;
-        & > #ops-title { height: 1; color: $text-muted; }
-        & > #ops-filter { height: 1; border: none; padding: 0; display: none; }
-        &.-filtering > #ops-filter { display: block; }
-        & > #ops-detail { height: auto; max-height: 3; color: $text; }
-        & > #ops-rest { height: 1; color: $text-muted; }
-        & > #ops-about { height: auto; max-height: 3; color: $text-muted; display: none; }
-        & > #ops-roofline { height: 1fr; border: round $chart; display: none; }
-        &.-opened > #ops-table, &.-opened > #ops-filter, &.-opened > #ops-detail { display: none; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_name("ops_view.tcss").read_text()
     BINDINGS = bindings("ops")
 
     @dataclass(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
@@ -107,18 +108,7 @@ EMPTY_TRACE = "this trace has no event with a duration: there is nothing to draw
 class TimelineView(Vertical):
     """Tracks over time. ``show`` hands over a trace, ``jump`` goes to a place in it."""
 
-    DEFAULT_CSS = """
-    TimelineView {
-        height: 1fr;
-        & > #timeline-empty { height: 1fr; color: $text-muted; display: none; padding: 1 2; }
-        & > #timeline-legend { height: auto; max-height: 2; }
-        & > #timeline-search { height: 1; border: none; padding: 0; display: none; }
-        & > #timeline-detail { height: 1fr; border-top: solid $panel; }
-        &.-searching > #timeline-search { display: block; }
-        &.-empty > * { display: none; }
-        &.-empty > #timeline-empty { display: block; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
     BINDINGS = bindings("timeline.search")
 
     _timeline = getters.query_one(Timeline)

@@ -1,10 +1,10 @@
 """Numbers as a tired person reads them: two or three digits and a unit, and integers that keep
-their sum; and names of places."""
+their sum; names of places, and names that were typed nearly right."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -70,6 +70,15 @@ def percent(share: float) -> str:
 def several(count: int, noun: str) -> str:
     """``1 worker``, ``2 workers``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """`` Did you mean report?``, by the one of ``names`` that is most like ``word``; empty where
+    none is."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(names), 1)
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def source(file: str | None, line: int | None) -> str | None:

@@ -7,9 +7,9 @@ import fsspec
 import pytest
 
 from perftui_tui.cli import main
+from perftui_tui.commands import reference
 from perftui_tui.commands.line import AGAIN, UsageError, parse
 from perftui_tui.commands.output import ERROR
-from perftui_tui.commands.reference import SKILL
 from tests.docs.documents import DOCUMENTS, Command, commands
 from tests.docs.running import IDS, write_place
 from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
@@ -60,7 +60,7 @@ def documented() -> list[Command]:
 
 def of_the_skill(folder: Path) -> list[Command]:
     skill = folder / SKILL_NAME
-    skill.write_text(SKILL)
+    skill.write_text(Path(reference.__file__).with_name("SKILL.md").read_text())
     return list(commands(skill))
 
 

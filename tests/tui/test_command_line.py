@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import farewell
 from perftui_tui.commands.line import CommandLine, UsageError, parse
+from perftui_tui.commands.output import log, waiting
 from perftui_tui.commands.run import launch_of
 from perftui_tui.commands.show import show, why_no_screen
 from perftui_tui.commands.table import COMMANDS
 from perftui_tui.commands.target import Target
+from perftui_tui.demo import trainings
 from tests.core.report.test_special_reports import three_lines, write_metrics, write_snapshot
 from tests.described import described
 from tests.ran import Capture, Patch, ran
@@ -87,7 +90,7 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--headles", "x.py"], "did you mean --headless?"),
+        (["--headles", "x.py"], "unknown option --headles. Did you mean --headless? See perftui"),
         (["-x", "x.py"], "unknown option -x"),
         (["--window"], "--window needs a value"),
         (["--window", "two", "x.py"], "whole number above 0, not 'two'"),
@@ -103,11 +106,11 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
         (["--overhead", "101", "x.py"], "not '101'"),
         (["--overhead", "little", "x.py"], "such as 0.5%"),
         (["a.json", "--rank", "-1"], "--rank needs a whole number, not '-1'"),
-        (["--theme", "pink", "x.py"], "there are dark, light, contrast, ansi"),
+        (["--theme", "pink", "x.py"], "There are dark, light, contrast, ansi"),
         (["--stacks=yes", "x.py"], "takes no value"),
         (
             ["report", "--csv", "ops"],
-            "no table 'ops'; there are operators, kernels, modules, rates, steps, gaps, findings",
+            "no table 'ops'. There are operators, kernels, modules, rates, steps, gaps, findings",
         ),
         (["report", "--csv"], "--csv needs a value"),
         (["report", "--csv", "steps", "--json"], "--csv is a form of its own: drop --json"),
@@ -125,8 +128,8 @@ def test_the_budget_is_given_in_per_cent(text: str, share: float) -> None:
             "--nvtx belongs to perftui SCRIPT, diagnose and demo, not to schema",
         ),
         (["--json", "x.py"], "--json belongs to replay, report, diagnose, try"),
-        (["report", "--jsn"], "did you mean --json?; see perftui report --help"),
-        (["skill", "x"], "skill takes no arguments; unexpected 'x'"),
+        (["report", "--jsn"], "Did you mean --json? See perftui report --help"),
+        (["skill", "x"], "unexpected 'x'; usage: perftui skill"),
         (["--headless"], "no script given"),
         (["-m"], "-m needs a module"),
         (["--"], "-- needs a command"),
@@ -141,8 +144,21 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trian.py"], "no such script: trian.py; did you mean train.py?"),
-        (["reprot"], "no such script: reprot; did you mean report?"),
+        (["trian.py"], "no such script: trian.py. Did you mean train.py?"),
+        (["diagnose", "trian.py"], "no such script: trian.py. Did you mean train.py?"),
+        (["reprot", "x"], "no such command or script: reprot. Did you mean report?"),
+        (["what"], "no such command or script: what. Name a script as you would for python."),
+        (["report", "damged"], "no such file: damged, and no run 'damged' in"),
+        (["report", "damged"], "runs. Did you mean damaged?"),
+        (["try", "loader-wrkers"], "no fix is called loader-wrkers. Did you mean loader-workers?"),
+        (["apply", "faster", "RUN"], "no fix is called faster. perftui report lists fixes."),
+        (
+            ["explain", "lanch-bound"],
+            "lanch-bound. Did you mean launch-bound?",
+        ),
+        (["schema", "reprt"], "no command reprt prints JSON. Did you mean report?"),
+        (["demo", "--scenario", "anomly"], "no scenario 'anomly'. Did you mean anomaly?"),
+        (["demo", "--scenario", "x"], "There are anomaly, "),
         (["replay", "nothing.json"], "no such file: nothing.json"),
         (["replay", "a", "b"], "unexpected 'b'"),
         (["replay", "train.py"], "is a script"),
@@ -150,7 +166,7 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
         (["report", "words.json"], "words.json"),
         (["replay", "damaged"], "damaged"),
         (["replay"], "no recorded run"),
-        (["demo", "fast"], "demo takes no arguments"),
+        (["demo", "fast"], "unexpected 'fast'; usage: perftui demo"),
         (["--python", "/no/python", "train.py"], "there is no such interpreter"),
         (["--", "no-such-command-anywhere"], "command not found"),
     ],
@@ -259,6 +275,50 @@ def test_the_app_is_told_of_all_ranks(tmp_path: Path, monkeypatch: Patch) -> Non
     assert app.target == tmp_path / "log" / "rank3.json"
     assert [file.rank for file in app.ranks] == [1, 3]
     assert "this is rank 3" in app.notes[0]
+
+
+def test_which_of_several_runs_is_opened_is_said(tmp_path: Path, monkeypatch: Patch) -> None:
+    runs = tmp_path / ".perftui" / "runs"
+    names = ("20231114-000000-train-aaaa", "20231115-000000-train-bbbb")
+    first, newest = (write_run(runs, run_id=name) for name in names)
+    started: list[PerftuiApp] = []
+    monkeypatch.setattr("perftui_tui.commands.show.why_headless", lambda _: None)
+    monkeypatch.setattr("perftui_tui.app.PerftuiApp.run", lambda app: started.append(app))
+    assert [main(["replay", str(path)]) for path in (tmp_path, first)] == [0, 0]
+    assert [app.target for app in started] == [newest, first]
+    said = f"this is {newest.name}, the newest of 2 runs; Runs opens the others"
+    assert [app.notes for app in started] == [(said,), ()]
+
+
+def test_what_is_waited_for_is_told_on_a_terminal_in_one_line(
+    monkeypatch: Patch, capsys: Capture
+) -> None:
+    def told(until: str) -> str:
+        printed = ""
+        while until not in printed:
+            time.sleep(0.01)
+            printed += capsys.readouterr().err
+        return printed
+
+    for name in ("SHORT_WAIT_S", "REWRITE_S", "TELL_EVERY_S"):
+        monkeypatch.setattr(f"perftui_tui.commands.output.{name}", 0.01)
+    with waiting("reading") as tell:
+        assert told("reading, 0 s\n").startswith("reading, 0 s\n")
+        tell("judging")
+        told("judging, 0 s\n")
+    monkeypatch.setattr("perftui_tui.commands.output._rewrites", lambda: True)
+    with waiting(lambda: "pair 2"):
+        assert "\n" not in told("\r\x1b[Kpair 2")
+        log("a line of its own")
+        told("\r\x1b[Ka line of its own\n")
+        told("\r\x1b[Kpair 2")
+    assert capsys.readouterr().err.endswith("\r\x1b[K")
+
+
+def test_the_trainings_of_the_demo_are_listed(capsys: Capture) -> None:
+    lines = ran(capsys, "demo", "--list").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(trainings())
+    assert all(len(line) <= 80 for line in lines)
 
 
 def test_a_rank_that_is_not_there_is_said(tmp_path: Path, capsys: Capture) -> None:
@@ -415,6 +475,8 @@ def test_the_help_of_a_command_fits_a_screen_and_has_its_own_options(
     lines = ran(capsys, name, "--help").out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+    assert lines[0].startswith(f"usage: perftui {name}")
+    assert any(line.startswith("Exit code: ") for line in lines)
     named = {word.strip(",.") for line in lines for word in line.split() if word[:2] == "--"}
     assert {f"--{option}" for option in COMMANDS[name].options} <= named | {"--"}
     assert all(parse(shlex.split(one)[1:]) for one in COMMANDS[name].examples if ">" not in one)

@@ -75,7 +75,9 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     fake.let(len(FASTER))
     play_trial(monkeypatch, fake)
     told = ran(capsys, "try", "loader-workers", str(run))
-    assert re.search(r"steps, with it and without; at least about \d+ min", told.err)
+    assert re.search(
+        r"num_workers 0 -> 4: \d+ to \d+ runs, about \d+ min to .* 50 steps, with the fix", told.err
+    )
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
     assert (kept.headline, len(kept.pairs)) == ("2.10x faster (2.00 to 2.20)", 6)

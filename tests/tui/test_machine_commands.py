@@ -16,8 +16,8 @@ from perftui_tui.cli import main
 from perftui_tui.commands import machine as rows
 from perftui_tui.commands import run as choice
 from perftui_tui.commands.line import parse
+from perftui_tui.commands.output import has_sixteen_colours
 from perftui_tui.commands.run import interpreter, training_interpreter
-from perftui_tui.commands.terminal import has_sixteen_colours
 from tests.described import described
 from tests.ran import Capture, Patch, ran
 from tests.terminal import Terminal
@@ -74,7 +74,7 @@ def test_an_interpreter_that_cannot_run_fails_and_the_rest_is_still_looked_at(
 @pytest.mark.parametrize("command", ["doctor", "probe"])
 def test_words_and_interpreters_that_are_none(command: str, capsys: Capture) -> None:
     assert main([command, "train.py"]) == 2
-    assert "takes only options; unexpected 'train.py'" in capsys.readouterr().err
+    assert "unexpected 'train.py'; usage: perftui doctor" in capsys.readouterr().err
     assert main([command, "--python", "no-such-python"]) == 2
     assert "there is no such interpreter" in capsys.readouterr().err
 

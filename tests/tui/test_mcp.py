@@ -189,11 +189,15 @@ async def test_a_wrong_argument_is_an_error_that_says_what_to_do(
                 {"path": "--html=a.html"},
                 "path begins with -: of a file --html=a.html, write",
             ),
-            ("explain", {"name": "nothing"}, "'nothing' is neither a finding nor a fix; there are"),
+            (
+                "explain",
+                {"name": "nothing"},
+                "no finding or fix is called nothing.",
+            ),
             (
                 "diff",
                 {"fix": "nothing", "path": run.name},
-                "'nothing' is not a fix; there are loader",
+                "no fix is called nothing. perftui report lists fixes.",
             ),
             ("diff", {"fix": "threads", "path": run.name}, "threads addresses no finding of"),
             ("compare", {"before": run.name}, "after is missing: The other."),
@@ -369,7 +373,7 @@ def test_a_person_is_told_how_to_add_it(
     told = ran(capsys, "mcp", code=2)
     assert told.out == ""
     assert '{"command": "perftui", "args": ["mcp"]}' in told.err
-    assert "mcp takes no path; unexpected 'RUN'" in ran(capsys, "mcp", "RUN", code=2).err
+    assert "unexpected 'RUN'; usage: perftui mcp" in ran(capsys, "mcp", "RUN", code=2).err
 
 
 TALKS = """

@@ -15,7 +15,7 @@ from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
 from perftui.run.reader import RunReader, RunSnapshot
-from perftui.trace.model import TraceError
+from perftui.trace.model import Progress, TraceError
 from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import named
 
@@ -60,14 +60,20 @@ class Subject:
         return Facts(self.run, self.analysis, self.rank, self.beside)
 
 
-def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
+def load_subject(
+    path: Path,
+    exporting: ExportProgress | None = None,
+    rank: int = 0,
+    progress: Progress | None = None,
+) -> Subject:
     """Read what ``path`` names.
 
     A run directory (or its ``run.json``) gives the run and the newest window of ``rank`` that can
     be read, or else, where ``exporting`` is given, the newest report of ``nsys`` that it holds; a
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
     directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
-    called with how far ``nsys`` has come where it must export that first.
+    called with how far ``nsys`` has come where it must export that first, ``progress`` with what
+    was read of the file that is named.
 
     Raises:
         SubjectError: nothing of that is there, or it cannot be read, or the run has no such rank.
@@ -75,7 +81,7 @@ def load_subject(path: Path, exporting: ExportProgress | None = None, rank: int 
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
     if path.is_file() and path != RunLayout(path.parent).manifest:
-        return Subject(path, analysis=_open(path, exporting))
+        return Subject(path, analysis=_open(path, exporting, progress=progress))
     directory = path.parent if path.is_file() else path
     root = newest_run(directory)
     if root is None:
@@ -146,10 +152,13 @@ def paths_of(ranks: Sequence[RankFile]) -> RankPaths:
 
 
 def _open(
-    path: Path, exporting: ExportProgress | None = None, later: Callable[[Work], None] | None = None
+    path: Path,
+    exporting: ExportProgress | None = None,
+    later: Callable[[Work], None] | None = None,
+    progress: Progress | None = None,
 ) -> TraceAnalysis:
     try:
-        return open_trace(path, later=later, exporting=exporting)
+        return open_trace(path, progress, later=later, exporting=exporting)
     except TraceError as error:
         name = named(str(path))
         text = str(error) if name in str(error) else f"{name}: {error}"
@@ -159,14 +168,12 @@ def _open(
 ReadRanks = tuple[tuple[TracedRank, ...], tuple[str, ...]]
 """All ranks of a directory whose traces could be read, and sentences about the other traces."""
 
-Progress = Callable[[int, int], None]
-"""Called with the number of traces read and of all traces."""
-
 
 def read_beside(
     subject: Subject, tell: Progress | None = None, scheduler: str = ""
 ) -> ReadRanks | None:
     """The ranks beside the open trace of ``subject``, and itself; None where there are no others.
+    ``tell`` is called with the number of traces read and of all traces.
 
     Raises:
         ClusterError: the cluster at ``scheduler`` cannot be used.

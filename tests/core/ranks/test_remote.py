@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -245,12 +245,15 @@ def test_what_goes_wrong_with_one_file_is_told_and_is_not_the_end(
 def test_long_work_is_told_on_stderr(
     memory: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perftui_tui.commands.output.TELL_EVERY_S", 0)
+    told: list[str] = []
+    for room in ("target", "report"):
+        waiting = f"perftui_tui.commands.{room}.waiting"
+        monkeypatch.setattr(waiting, lambda _: nullcontext(told.append))
     assert main(["report", memory, "--brief"]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert f"perftui: {memory}: {RANKS} of {RANKS} traces have been found" in told
-    assert any(line.startswith(f"perftui: {memory}/rank0.pt.trace.json: ") for line in told)
-    assert told[-1] == f"perftui: {RANKS} of {RANKS} ranks have been read"
+    assert f"{memory}: {RANKS} of {RANKS} traces found" in told
+    assert any(line.startswith(f"copying {memory}/rank0.pt.trace.json: ") for line in told)
+    assert told[-1] == f"{RANKS} of {RANKS} ranks read"
+    assert capsys.readouterr().err == ""
 
 
 def refusal(url: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -348,7 +348,7 @@ class PairedTrials(Experiment[TrialState]):
 
         job, root = read_job(snapshot.source), snapshot.source
         if job is not None and not job.stage.is_over:
-            plan = plan_of(snapshot, job.option)
+            plan = plan_of(snapshot.facts, job.option)
             state = TrialState(job, plan, root=root, began=job.began_ns / 1e9)
             self.begin(state, lambda: self._follow(root), shows=False)
 

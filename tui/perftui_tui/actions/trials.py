@@ -245,7 +245,7 @@ class Trials:
 
         if of.run is None or snapshot.run is None or not self._may_start(snapshot.run):
             return
-        plan, command = plan_of(of, option), of.run.manifest.command
+        plan, command = plan_of(of.facts, option), of.run.manifest.command
         if proves and not plan.label:
             self._app.warn(plan.note)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from perftui.facts.fact import Facts
@@ -18,13 +19,14 @@ from perftui.fixes.apply_and_undo import (
 from perftui.fixes.apply_and_undo import undo as take_back
 from perftui.fixes.catalogue import CATALOGUE
 from perftui.fixes.option import FixOption
+from perftui.format import did_you_mean
 from perftui.report.findings_as_json import apply_object, undo_object
 from perftui.report.next_command import fixes_after
 from perftui.report.report import make_report
 from perftui.run.origin import check_run
 from perftui.run.reader import RunSnapshot
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object
+from perftui_tui.commands.output import DONE, ERROR, log, refusing, waiting, write, write_object
 from perftui_tui.commands.target import find_target, subject_of
 
 
@@ -64,10 +66,13 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
     """Read ``FIX [RUN]``: by default the first fix that is possible, and the newest run."""
     words = line.words
     name = words[0] if words and words[0] in CATALOGUE else None
-    if len(words) == 2 and name is None:
-        raise UsageError(f"{words[0]!r} is not a fix; there are {', '.join(CATALOGUE)}")
+    near = did_you_mean(words[0], CATALOGUE) if words and not name else ""
+    if name is None and (len(words) == 2 or (near and not Path(words[0]).exists())):
+        raise UsageError(f"no fix is called {words[0]}.{near or ' perftui report lists fixes.'}")
     target = find_target(replace(line, words=words[1:] if name else words))
-    report = make_report(subject_of(target))
+    subject = subject_of(target)
+    with waiting(f"judging {target.path.name}"):
+        report = make_report(subject)
     run = report.subject.run
     if run is None:
         raise UsageError(f"{target.path} is a trace: there is no script to change or run again")

@@ -24,7 +24,16 @@ from perftui.report.check.judge import (
 from perftui.report.subject import paths_of
 from perftui.run.files import replace_file
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, USAGE, log, refusing, write, write_object
+from perftui_tui.commands.output import (
+    DONE,
+    ERROR,
+    USAGE,
+    log,
+    refusing,
+    waiting,
+    write,
+    write_object,
+)
 from perftui_tui.commands.report import kind
 from perftui_tui.commands.target import Target, find_target, subject_of
 
@@ -38,15 +47,17 @@ def check(line: CommandLine) -> int:
     has_history = line.values.get("against") == HISTORY and facts.manifest is not None
     history = history_of(target.path, facts) if has_history else None
     against = _baseline(line, target, facts, history)
-    gate = judge(
-        target.path,
-        facts,
-        limits,
-        against=against.path if against else None,
-        before=_facts(against) if against else None,
-        needs_baseline="against" in line.values,
-        history=history,
-    )
+    before = _facts(against) if against else None
+    with waiting(f"judging {target.path.name}"):
+        gate = judge(
+            target.path,
+            facts,
+            limits,
+            against=against.path if against else None,
+            before=before,
+            needs_baseline="against" in line.values,
+            history=history,
+        )
     repository = repository_around(Path.cwd(), os.environ.get("GITHUB_WORKSPACE"))
     _write(gate, repository, line)
     return {Verdict.PASSED: DONE, Verdict.FAILED: ERROR, Verdict.NOT_JUDGED: USAGE}[gate.verdict]

@@ -14,9 +14,8 @@ from perftui.experiments.comparison import compare as compared
 from perftui.experiments.history import found_repeats, past_run, repeats_of
 from perftui.experiments.isolate import Isolation
 from perftui.experiments.isolate import isolate as run_each
-from perftui.experiments.job import begin, follow, read_job
+from perftui.experiments.job import Job, begin, follow, read_job
 from perftui.experiments.journal import Journal, Kept
-from perftui.experiments.trial import block_plan
 from perftui.experiments.trial_runs import (
     NO_PAIRS,
     Progress,
@@ -24,11 +23,9 @@ from perftui.experiments.trial_runs import (
     TrialSetup,
     facts_of,
     run_at,
-    run_seconds,
-    runs_of,
     steps_of_each,
 )
-from perftui.experiments.trial_verdict import LOOKS, Stage
+from perftui.experiments.trial_verdict import Stage
 from perftui.experiments.tune import Keeping, Trying, Tuned
 from perftui.experiments.tune import tune as tune_training
 from perftui.facts.fact import Facts, UnknownError
@@ -57,9 +54,11 @@ from perftui_tui.commands.output import (
     end_as_interrupted,
     log,
     refusing,
+    waiting,
     write_result,
 )
 from perftui_tui.commands.target import Target, find_target, subject_of
+from perftui_tui.reading.experiment_state import TrialPlan, TrialState, plan_of
 
 
 def try_fix(line: CommandLine) -> int:
@@ -70,39 +69,28 @@ def try_fix(line: CommandLine) -> int:
     with refusing(UnknownError, where="the run cannot be tried again"):
         steps = line.values.get("max-steps") or steps_of_each(choice.facts)
     end_as_interrupted()
-    log(f"{choice.option.title}: {_how(choice, steps)}")
+    plan = plan_of(choice.facts, choice.option, steps)
+    log(f"{choice.option.title}: {plan.label}. {plan.note}")
     with refusing(TrialError, code=ERROR):
-        progress = _run_pairs(choice, steps)
+        progress = _run_pairs(choice, plan)
     shown = (brief_object, brief_text) if "brief" in line.flags else (trial_object, trial_text)
     option = progress.option or choice.option
     write_result(line.flags, *shown, option, choice.run, progress, choice.others)
     return code_of(progress.verdict.outcome)
 
 
-def _how(choice: Choice, steps: int) -> str:
-    """The kind and number of runs, and the least time they take, if the recorded run tells."""
-    blocks = block_plan(choice.facts, choice.option, steps)
-    how = f"pairs of runs of {steps} steps, with it and without"
-    if blocks:
-        how = f"runs of {steps} steps that switch it on and off every {blocks.steps}"
-    seconds = run_seconds(choice.facts, steps)
-    if seconds is None:
-        return how
-    fewest = runs_of(LOOKS[0][0], blocks.pairs if blocks else None)
-    return f"{how}; at least about {fmt.rough_time(fewest * seconds)}"
-
-
-def _run_pairs(choice: Choice, steps: int) -> Progress:
+def _run_pairs(choice: Choice, plan: TrialPlan) -> Progress:
     """Make the pairs of the trial, or follow the one that runs already, and log them."""
     root, cancelled, left = choice.run.root, threading.Event(), threading.Event()
-    _begin(choice, steps)
+    _begin(choice, plan.steps)
     told, job = NO_PAIRS, None
     try:
-        for job in follow(root, cancelled, left):
-            if job.progress != told:
-                for line in _lines(job.progress, len(told.pairs) or job.earlier):
-                    log(line)
-                told = job.progress
+        with waiting(lambda: _how_far(job, plan)):
+            for job in follow(root, cancelled, left):
+                if job.progress != told:
+                    for line in _lines(job.progress, len(told.pairs) or job.earlier):
+                        log(line)
+                    told = job.progress
     except KeyboardInterrupt:
         log("stopping the trial and its training")
         cancelled.set()
@@ -113,6 +101,17 @@ def _run_pairs(choice: Choice, steps: int) -> Progress:
     if job is None or job.stage is not Stage.DONE:
         raise TrialError(job.problem if job and job.problem else "the trial was stopped")
     return told
+
+
+def _how_far(job: Job | None, plan: TrialPlan) -> str:
+    """``pair 2, the run with the fix: 4 s; about 30 s to pair 6``."""
+    from perftui_tui.panes.experiments import rest
+
+    if job is None or job.run is None:
+        return "starting the first run"
+    now = time.time()
+    state = TrialState(job, plan, root=Path(job.root), began=job.began_ns / 1e9)
+    return f"{job.run.text}: {now - job.run_began_ns / 1e9:.0f} s; {rest(state, now)}"
 
 
 def _begin(choice: Choice, steps: int) -> None:
@@ -154,13 +153,18 @@ def tune(line: CommandLine) -> int:
 
 
 def _run_tuning(root: Path, steps: int, deadline: float) -> Tuned:
-    logged = 0
+    logged, title = 0, "the training"
     end_as_interrupted()
-    setup = TrialSetup(trials_of(root), steps, threading.Event())
-    for event in tune_training(root, setup, offers, deadline):
-        if isinstance(event, Tuned):
-            return event
-        logged = _log(event, logged)
+    with waiting("looking for fixes to try") as tell:
+        setup = TrialSetup(
+            trials_of(root), steps, threading.Event(), lambda run: tell(f"{title}: {run.text}")
+        )
+        for event in tune_training(root, setup, offers, deadline):
+            if isinstance(event, Tuned):
+                return event
+            logged = _log(event, logged)
+            if not isinstance(event, Journal):
+                title = event.option.title
     raise UsageError("the tuning did not finish")
 
 
@@ -175,11 +179,9 @@ def _log(event: Trying | Keeping | Journal, logged: int) -> int:
     if isinstance(event, Keeping):
         how = f"written to {event.path}" if event.path else "kept, but cannot be written"
         log(f"{title}: {how}; recording the training with it")
-    elif event.progress.workers and not event.progress.pairs:
-        log(f"{title}: {worker_line(event.progress)}")
-    elif event.progress.pairs:
-        count, headline = len(event.progress.pairs), event.progress.verdict.while_running
-        log(f"{title}, pair {count}: {event.progress.pairs[-1].ratio:.2f}x, {headline}")
+    elif event.progress.pairs or event.progress.workers:
+        for line in _lines(event.progress, len(event.progress.pairs) - 1):
+            log(f"{title}, {line}")
     return logged
 
 
@@ -195,8 +197,10 @@ def isolate(line: CommandLine) -> int:
         end_as_interrupted()
         log("three runs for each part left out; Ctrl+C stops")
         steps = line.values.get("max-steps")
-        for result in run_each(run, trials_of(root), threading.Event(), steps):
-            log(f"run {result.runs}: {result.newest}")
+        with waiting("run 1") as tell:
+            for result in run_each(run, trials_of(root), threading.Event(), steps):
+                log(f"run {result.runs}: {result.newest}")
+                tell(f"run {result.runs + 1}")
     write_result(line.flags, lambda: isolation_object(result, run), lambda: isolation_text(result))
     return DONE
 
@@ -206,7 +210,8 @@ def compare(line: CommandLine) -> int:
     sides = _sides(line)
     subjects = [subject_of(_target(line, side[0])) for side in sides]
     first, second = (Facts(subject.run, subject.analysis) for subject in subjects)
-    result = _repeats(compared(first, second), line, sides)
+    with waiting("comparing"):
+        result = _repeats(compared(first, second), line, sides)
     if "brief" in line.flags:
         write_result(line.flags, comparison.brief_object, comparison.brief_text, result)
     else:

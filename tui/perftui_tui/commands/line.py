@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from perftui.format import did_you_mean
 from perftui_tui.commands import table
 from perftui_tui.commands.output import UsageError as UsageError
 from perftui_tui.commands.output import log
@@ -96,7 +97,7 @@ FILES = {
     "undo": "apply",
     **dict.fromkeys(("try", "tune", "isolate", "compare"), "experiments"),
     **dict.fromkeys(("doctor", "probe"), "machine"),
-    **dict.fromkeys(("explain", "schema", "skill", "keys"), "reference"),
+    **dict.fromkeys(("explain", "schema", "skill", "mcp", "keys"), "reference"),
 }
 """The file of this folder that a command is in, where that has another name."""
 
@@ -201,6 +202,10 @@ class _Value(click.ParamType[Any]):
             from perftui.report.csv_tables import TABLES
 
             return tuple(TABLES)
+        if self.option.name == "scenario":
+            from perftui_tui.demo import trainings
+
+            return tuple(trainings())
         return self.option.words
 
     def convert(self, value: str, *_: object) -> Any:
@@ -209,9 +214,11 @@ class _Value(click.ParamType[Any]):
         if not value:
             raise UsageError(f"--{name} needs a value")
         if self.words and value not in self.words:
-            words, noun = ", ".join(self.words), {"csv": "table", "theme": "theme"}.get(name)
-            if noun:
-                raise UsageError(f"there is no {noun} {value!r}; there are {words}")
+            words = ", ".join(self.words)
+            near = did_you_mean(value, self.words) or f" There are {words}."
+            if name in ("csv", "scenario", "theme"):
+                noun = "table" if name == "csv" else name
+                raise UsageError(f"there is no {noun} {value!r}.{near}")
             raise UsageError(f"--{name} needs one of {words}, not {value!r}")
         read, needs = READERS.get(name, (str, ""))
         result = read(value)
@@ -409,7 +416,7 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
             raise UsageError(_foreign(name, command))
     is_ours = action in COMMANDS or action == AGAIN
     if is_ours and len(words) > command.most:
-        raise UsageError(f"{command.name} takes {command.noun}; unexpected {words[command.most]!r}")
+        raise UsageError(f"unexpected {words[command.most]!r}; {table.usage(command)}")
     as_file = f"running the command {action}; to run the file of that name, type ./{action}"
     is_both = is_ours and action in contexts[0].obj and Path(action).exists()
     return CommandLine(
@@ -446,12 +453,11 @@ def _our_error(error: click.ClickException) -> UsageError:
         name = error.option_name.lstrip("-")
         if name in OPTIONS:
             return UsageError(_foreign(name, command))
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, (*command.options, "help"), 1, 0.6)
-        near = near or get_close_matches(name, (*OPTIONS, "version"), 1, 0.6)
-        hint = f", did you mean --{near[0]}?" if near else ""
-        return UsageError(f"unknown option {error.option_name}{hint}; see {_help_of(command)}")
+        near = [f"--{option}" for option in (*command.options, "help")]
+        hint = did_you_mean(f"--{name}", near) or did_you_mean(
+            f"--{name}", [f"--{option}" for option in (*OPTIONS, "version")]
+        )
+        return UsageError(f"unknown option {error.option_name}.{hint} See {_help_of(command)}")
     if isinstance(error, click.BadOptionUsage):
         name = error.option_name.lstrip("-")
         is_flag = name in OPTIONS and not OPTIONS[name].value

@@ -15,10 +15,17 @@ from perftui.probe.ceilings import keep
 from perftui.probe.probe import WorkerError
 from perftui.report.machine import doctor_object, doctor_text, probe_object, probe_text
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import DONE, ERROR, log, refusing, write_result
+from perftui_tui.commands.output import (
+    DONE,
+    ERROR,
+    draws_ascii,
+    has_sixteen_colours,
+    log,
+    refusing,
+    write_result,
+)
 from perftui_tui.commands.run import interpreter
 from perftui_tui.commands.target import runs_directory
-from perftui_tui.commands.terminal import draws_ascii, has_sixteen_colours
 
 
 def doctor(line: CommandLine) -> int:

@@ -1,13 +1,14 @@
-"""What commands write to the terminal they were typed in, and the exit codes they end with."""
+"""The terminal that a command was typed in: what it can do and is told; and exit codes."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from perftui.trace.text import printable
 if TYPE_CHECKING:
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.trial_verdict import Outcome
+    from perftui_tui.commands.line import CommandLine
 
 
 DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
@@ -50,7 +52,9 @@ def log(line: str) -> None:
 
     Names of files and texts of a run's manifest may hold anything: a terminal never acts on it.
     """
-    print(printable(line), file=sys.stderr)
+    with _telling:
+        _rewrite("")
+        print(printable(line), file=sys.stderr)
 
 
 def write(text: str, *, as_json: bool = False) -> None:
@@ -107,21 +111,63 @@ def end_as_interrupted() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-TELL_EVERY_S = 10.0
+SHORT_WAIT_S, REWRITE_S = 1.0, 0.5
+"""On a terminal a wait is told once it takes this long, and its line is then rewritten so often."""
+
+TELL_EVERY_S = 20.0
+"""Elsewhere it has a line of its own each time so much has passed."""
+
+_telling = threading.RLock()
+_is_rewritten = False
+"""Whether the last line of the terminal is one that the next takes the place of."""
 
 
-def log_now_and_then(sentence: Callable[..., str], *, at_once: bool = False) -> Callable[..., None]:
-    """Logs what ``sentence`` says of how much is done, first after a while or ``at_once``: that may
-    take minutes."""
-    due = time.monotonic() + (0 if at_once else TELL_EVERY_S)
+@contextmanager
+def waiting(sentence: str | Callable[[], str]) -> Iterator[Callable[[str], None]]:
+    """Tell on stderr what goes on while the block lasts, if that takes a while: the ``sentence``
+    with the seconds so far, or what it returns at that moment.
 
-    def log_progress(*done: object) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + TELL_EVERY_S
-            log(sentence(*done))
+    Yields a function that takes another sentence from now on.
+    """
+    said = [sentence]
+    over = threading.Event()
+    ticker = threading.Thread(target=_tell, args=(said, over), daemon=True)
+    ticker.start()
+    try:
+        yield lambda text: said.__setitem__(0, text)
+    finally:
+        over.set()
+        ticker.join()
 
-    return log_progress
+
+def _tell(said: Sequence[str | Callable[[], str]], over: threading.Event) -> None:
+    began, wait = time.monotonic(), SHORT_WAIT_S if _rewrites() else TELL_EVERY_S
+    while not over.wait(wait):
+        seconds, sentence = time.monotonic() - began, said[0]
+        text = f"{sentence}, {seconds:.0f} s" if isinstance(sentence, str) else sentence()
+        if _rewrites():
+            wait = REWRITE_S
+            _rewrite(text)
+        else:
+            log(text)
+    _rewrite("")
+
+
+def _rewrites() -> bool:
+    """Whether a line on stderr can be rewritten."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _rewrite(line: str) -> None:
+    """Put ``line`` in place of the one that was told last; an empty one takes that away."""
+    global _is_rewritten
+    with _telling:
+        if line or _is_rewritten:
+            shown = printable(line)[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write(f"\r\x1b[K{shown}")
+            sys.stderr.flush()
+        _is_rewritten = bool(line)
 
 
 def code_of(outcome: Outcome | Verdict) -> int:
@@ -132,3 +178,57 @@ def code_of(outcome: Outcome | Verdict) -> int:
         **dict.fromkeys(("no difference", "no clear difference"), NO_DIFFERENCE),
         "no effect": NO_EFFECT,
     }.get(outcome.value, INCONCLUSIVE)
+
+
+ASCII_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi")
+"""Terminals whose fonts have no eighth blocks."""
+
+
+def why_headless(line: CommandLine) -> str | None:
+    """Why the app cannot or shall not be shown; None where it can."""
+    if "headless" in line.flags:
+        return ""
+    if not sys.stdin.isatty():
+        return "the input is not a terminal"
+    if not sys.stdout.isatty():
+        return "the output is not a terminal"
+    if os.environ.get("TERM", "dumb") == "dumb":
+        return "the terminal shows plain text only (TERM=dumb)"
+    return None
+
+
+def draws_ascii(line: CommandLine) -> bool:
+    """Whether only ASCII is safe: asked for, or the terminal or its encoding has no blocks."""
+    encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
+    return (
+        "ascii" in line.flags or os.environ.get("TERM", "") in ASCII_TERMINALS or encoding != "utf8"
+    )
+
+
+def theme_name(line: CommandLine) -> str:
+    """The theme asked for; else the terminal's own palette where it is to show no colours
+    (NO_COLOR), or has sixteen of them: ours would be mapped to them one by one, several to the
+    same."""
+    if "theme" in line.values:
+        return f"perftui-{line.values['theme']}"
+    is_plain = os.environ.get("NO_COLOR") or has_sixteen_colours(os.environ)
+    return "perftui-ansi" if is_plain else "perftui-dark"
+
+
+def has_sixteen_colours(environment: Mapping[str, str]) -> bool:
+    """Whether nothing is known of the terminal but that it has colours."""
+    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return False
+    return environment.get("TERM", "").rpartition("-")[2] not in ("256color", "kitty", "direct")
+
+
+def splash() -> None:
+    """Something on the screen while the framework is imported, which takes a quarter second."""
+    sys.stdout.write("\x1b[?1049h\x1b[2J\x1b[Hperftui is starting...")
+    sys.stdout.flush()
+
+
+def leave_splash() -> None:
+    """Back to the screen that the command was typed on."""
+    sys.stdout.write("\x1b[?1049l")
+    sys.stdout.flush()

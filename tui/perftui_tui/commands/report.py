@@ -13,9 +13,8 @@ from perftui.run.files import replace_file
 from perftui.trace.model import TraceError
 from perftui.trace.text import printable
 from perftui_tui.commands.line import FORMS, CommandLine, UsageError
-from perftui_tui.commands.output import log, log_now_and_then, refusing, write
-from perftui_tui.commands.target import Target, find_target
-from perftui_tui.look.format import exported
+from perftui_tui.commands.output import log, refusing, waiting, write
+from perftui_tui.commands.target import Target, find_target, subject_of
 
 if TYPE_CHECKING:
     from perftui.report.kind import Kind
@@ -102,18 +101,15 @@ def _report(
 ) -> Report:
     from perftui.facts.ranks.parallel_reading import ClusterError
     from perftui.report.report import make_report
-    from perftui.report.subject import SubjectError, load_subject, paths_of, read_beside
+    from perftui.report.subject import paths_of, read_beside
 
-    name = target.path.name
-    exporting = log_now_and_then(lambda now: exported(name, now.seconds, now.written), at_once=True)
-    with refusing(SubjectError, ClusterError, OSError):
-        subject = load_subject(target.path, exporting, target.rank or 0)
-        if measured is not None and subject.analysis is None:
-            raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
-        notes = (*target.notes, *subject.notes)
-        subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
-        progress = log_now_and_then(lambda n, m: f"perftui: {n} of {m} ranks have been read")
-        ranks = read_beside(subject, progress, scheduler)
+    subject = subject_of(target, exports=True)
+    if measured is not None and subject.analysis is None:
+        raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
+    notes = (*target.notes, *subject.notes)
+    subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
+    with refusing(ClusterError, OSError), waiting(f"judging {target.path.name}") as tell:
+        ranks = read_beside(subject, lambda n, m: tell(f"{n} of {m} ranks read"), scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)
 
 
@@ -122,7 +118,7 @@ def text_of(render: Callable[[Report], str], report: Report) -> str:
     from perftui.report.redaction.known_private import rendered
     from perftui.report.redaction.private_forms import RedactionError
 
-    with refusing(RedactionError):
+    with refusing(RedactionError), waiting("writing the report"):
         return rendered(render, report)
 
 
@@ -166,6 +162,7 @@ def _write_trace(report: Report, path: Path) -> None:
     with (
         refusing(OSError, where=f"{path} cannot be written"),
         refusing(PerfettoError, RedactionError, TraceError),
+        waiting(f"writing {path.name}"),
     ):
         added, is_whole = write_perfetto(report, path)
     tracks = ", ".join(f"{track.name} ({len(track.spans):,})" for track in added)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perftui.format import did_you_mean
 from perftui.recorder.launch import Launch, start
 from perftui.run.columns import STACK_RATE
 from perftui.run.control import STOP, request
@@ -21,11 +21,18 @@ from perftui.run.layout import RUNS_DIRECTORY, RunLayout
 from perftui.run.manifest import ManifestError, StopReason, wait_until_over
 from perftui.wire.spool import AgentOptions
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
-from perftui_tui.commands.output import DONE, end_as_interrupted, log, refusing
+from perftui_tui.commands.output import (
+    DONE,
+    end_as_interrupted,
+    log,
+    refusing,
+    waiting,
+    why_headless,
+    write,
+)
 from perftui_tui.commands.report import print_report
 from perftui_tui.commands.table import COMMANDS
-from perftui_tui.commands.target import Target, find_target
-from perftui_tui.commands.terminal import why_headless
+from perftui_tui.commands.target import Target, files_beside, find_target
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -128,7 +135,7 @@ def launch_of(line: CommandLine) -> Launch:
     elif line.action == "module":
         command, beside = (training_interpreter(line), "-m", *line.words), here
     else:
-        script = _script(line.words[0])
+        script = _script(line.words[0], reports=line.reports)
         command, beside = (training_interpreter(line), *line.words), script.resolve().parent
     size = shutil.get_terminal_size()
     return Launch(
@@ -184,27 +191,28 @@ def _check_options(line: CommandLine, first_step: int | None) -> None:
         )
 
 
-def _script(word: str) -> Path:
+def _script(word: str, *, reports: bool) -> Path:
     path = Path(word)
     if path.is_file():
         return path
-    scripts = (path.name for path in Path.cwd().glob("*.py"))
-    near = difflib.get_close_matches(word, [*scripts, *COMMANDS], 1)
-    hint = f"did you mean {near[0]}?" if near else "name the script as you would for python"
-    raise UsageError(f"no such script: {word}; {hint}")
+    what, commands = ("script", ()) if path.suffix or reports else ("command or script", COMMANDS)
+    near = did_you_mean(word, [*files_beside(word), *commands])
+    raise UsageError(f"no such {what}: {word}.{near or ' Name a script as you would for python.'}")
 
 
 def demo(line: CommandLine) -> int:
-    """Copy the bundled script where it can be edited, and run it.
+    """Write a bundled training where it can be edited and a fix be written to it, and run it."""
+    from perftui_tui.demo import trainings
 
-    The copy is what a fix is written to: an installed package must never change.
-    """
-    from perftui_tui import demo as bundled
-
-    source = Path(bundled.__file__).with_name("train.py")
-    with refusing(OSError, where="the demo cannot be copied"):
+    scenarios = trainings()
+    if "list" in line.flags:
+        rows = (f"{row.name:<12}{row.about}\n" for row in scenarios.values())
+        write("".join(rows))
+        return DONE
+    chosen = scenarios[line.values.get("scenario", next(iter(scenarios)))]
+    with refusing(OSError, where="the demo cannot be written"):
         script = Path(tempfile.mkdtemp(prefix="perftui-demo-")) / "train.py"
-        shutil.copyfile(source, script)
+        script.write_text(chosen.script)
     return run_launch(line, launch_of(replace(line, action="script", words=(str(script),))))
 
 
@@ -221,7 +229,7 @@ def diagnose(line: CommandLine) -> int:
     end_as_interrupted()
     try:
         log(f"recording {root}")
-        with _asking(root):
+        with waiting("starting the script") as tell, _asking(root, tell):
             manifest = wait_until_over(root, float("inf"))
     except KeyboardInterrupt:
         request(RunLayout(root), STOP, reason=StopReason.USER)
@@ -231,8 +239,9 @@ def diagnose(line: CommandLine) -> int:
 
 
 @contextmanager
-def _asking(root: Path) -> Iterator[None]:
-    """Judge the run while it goes on, have its windows record what that lacks, and say so."""
+def _asking(root: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Judge the run while it goes on, have its windows record what that lacks, and say so; ``tell``
+    of its steps."""
     from perftui.diagnosis.asking import recorded
     from perftui_tui.actions.requests import ask_for_evidence
     from perftui_tui.reading.source import RunSource, SnapshotReceived
@@ -243,7 +252,9 @@ def _asking(root: Path) -> Iterator[None]:
         nonlocal asked
         if not isinstance(message, SnapshotReceived) or not message.snapshot.goes_on:
             return True
-        facts = message.snapshot.facts
+        facts, steps = message.snapshot.facts, message.snapshot.train_steps
+        if steps:
+            tell(f"{message.snapshot.title}: step {steps:,}")
         if asked is not None and facts is not None and asked.evidence in recorded(facts):
             log(f"recorded: {asked.evidence.words}")
             asked = None

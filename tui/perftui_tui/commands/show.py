@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from perftui.run.history import entry_of, list_runs, recorded_where
 from perftui.run.layout import RunLayout, is_run_directory
-from perftui.run.manifest import Manifest, ManifestError, Status, read_manifest, run_state
+from perftui.run.manifest import Manifest, ManifestError, read_manifest, run_state
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log, refusing
-from perftui_tui.commands.report import kind, print_report, read_metrics
-from perftui_tui.commands.target import Target, find_target, run_by_id, runs_directory
-from perftui_tui.commands.terminal import (
+from perftui_tui.commands.output import (
     draws_ascii,
     leave_splash,
+    log,
+    refusing,
     splash,
     theme_name,
     why_headless,
 )
+from perftui_tui.commands.report import kind, print_report, read_metrics
+from perftui_tui.commands.target import Target, find_target, run_by_id, runs_directory
 
 if TYPE_CHECKING:
     from perftui.trace.ncu import KernelMetrics
@@ -150,13 +151,8 @@ def _live_run(line: CommandLine) -> Path:
 
 def _over(root: Path, manifest: Manifest) -> str:
     """The message that a run is over, how it ended, and what opens it."""
-    if manifest.status is Status.LOST:
-        how = "has ended: its recorder died"
-    elif manifest.exit_code is None:
-        how = "never started"
-    else:
-        how = f"ended with exit code {manifest.exit_code}"
-    return f"{root.name}, {how}; perftui replay {shlex.quote(str(root))} opens it"
+    opens = f"perftui replay {shlex.quote(str(root))} opens it"
+    return f"{root.name}, is over ({manifest.state}); {opens}"
 
 
 def replay(line: CommandLine) -> int:
@@ -168,10 +164,13 @@ def replay(line: CommandLine) -> int:
         if reason:
             log(f"perftui: {reason}, so printing the report instead")
         return print_report(target, line)
-    metrics = read_metrics(target, line)
-    return show(
-        target.path, line, is_replay=True, notes=target.notes, ranks=target.ranks, metrics=metrics
-    )
+    metrics, notes = read_metrics(target, line), target.notes
+    word = Path(*line.words)
+    if line.words and word.is_dir() and target.path.is_dir() and not is_run_directory(word):
+        count = len(list_runs(target.path.parent))
+        newest = f"this is {target.path.name}, the newest of {count} runs; Runs opens the others"
+        notes = (newest, *notes) if count > 1 else notes
+    return show(target.path, line, is_replay=True, notes=notes, ranks=target.ranks, metrics=metrics)
 
 
 def why_no_screen(target: Target, line: CommandLine) -> str | None:

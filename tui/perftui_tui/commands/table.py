@@ -32,10 +32,6 @@ class Command(NamedTuple):
     examples: tuple[str, str]
     most: int = 1
     """Most words that may follow."""
-    noun: str = ""
-    """What it takes, for the message about too many words."""
-    more: str = ""
-    """More text for its own help."""
 
 
 OPTIONS = {
@@ -113,6 +109,8 @@ OPTIONS = {
         Option("junit", "FILE", "also write JUnit XML"),
         Option("github", "", "also print annotations for GitHub Actions"),
         Option("allow-run", "", "also offer diagnose, try, apply and undo"),
+        Option("scenario", "NAME", "another slow training; --list shows which there are"),
+        Option("list", "", "print the trainings, one a line"),
         Option("prune", "", "delete the runs that exceed all given limits"),
         Option("older-than", "TIME", "runs that ended longer ago (12h, 30d, 8w)"),
         Option("keep", "N", "all but the newest N"),
@@ -147,7 +145,6 @@ COMMANDS = {
             "open a trace or a run (default: the newest run)",
             ("runs", "rank", "ncu", *APP, "full", "json", "brief", "markdown", "top", "trust"),
             ("perftui replay", "perftui replay trace.json.gz --ncu kernels.csv"),
-            noun="one path",
         ),
         Command(
             "attach",
@@ -155,7 +152,6 @@ COMMANDS = {
             "watch a running training (default: the newest)",
             ("runs", *APP),
             ("perftui attach", "perftui attach 7729"),
-            noun="one run",
         ),
         Command(
             "report",
@@ -163,7 +159,6 @@ COMMANDS = {
             "print the diagnosis of a run, trace or memory snapshot",
             ("runs", "rank", "ncu", "scheduler", *REPORT),
             ("perftui report --full", "perftui report trace.json.gz --html report.html"),
-            noun="one path",
         ),
         Command(
             "diagnose",
@@ -174,7 +169,6 @@ COMMANDS = {
                 "perftui diagnose --brief --max-steps 200 train.py --lr 0.1",
                 "perftui diagnose RUN --json   run the training of a run again",
             ),
-            noun="one run",
         ),
         Command(
             "try",
@@ -183,7 +177,6 @@ COMMANDS = {
             ("runs", "max-steps", "json", "brief", "trust"),
             ("perftui try", "perftui try loader-workers --max-steps 100"),
             most=2,
-            noun="a fix and a run",
         ),
         Command(
             "tune",
@@ -191,7 +184,6 @@ COMMANDS = {
             "try all fixes one by one and keep those that are proven",
             ("runs", "max-steps", "budget", "json", "trust"),
             ("perftui tune", "perftui tune --budget 30m"),
-            noun="one path",
         ),
         Command(
             "isolate",
@@ -199,7 +191,6 @@ COMMANDS = {
             "bound the cost of data loading, output and everything else",
             ("runs", "max-steps", "json", "trust"),
             ("perftui isolate", "perftui isolate --max-steps 100 --json"),
-            noun="one path",
         ),
         Command(
             "apply",
@@ -208,7 +199,6 @@ COMMANDS = {
             ("runs", "dry-run", "json", "trust"),
             ("perftui apply --dry-run", "perftui apply loader-workers"),
             most=2,
-            noun="a fix and a run",
         ),
         Command(
             "undo",
@@ -216,7 +206,6 @@ COMMANDS = {
             "undo the last fix that was written",
             ("runs", "dry-run", "json", "trust"),
             ("perftui undo", "perftui undo --dry-run"),
-            noun="one path",
         ),
         Command(
             "compare",
@@ -235,8 +224,6 @@ COMMANDS = {
                 *("json", "junit", "github"),
             ),
             ("perftui check --fail-on warning", "perftui check --against newest"),
-            noun="one path",
-            more="Exit code: 0 passed, 1 failed, 2 cannot be judged.",
         ),
         Command(
             "runs",
@@ -244,7 +231,6 @@ COMMANDS = {
             "list the recorded runs of DIR (default: of the project)",
             ("runs", "json", "prune", "older-than", "keep", "max-size", "dry-run"),
             ("perftui runs", "perftui runs --prune --keep 20 --dry-run"),
-            noun="one directory",
         ),
         Command(
             "explain",
@@ -261,8 +247,6 @@ COMMANDS = {
             ("python", "runs", "ascii", "json"),
             ("perftui doctor", "perftui doctor --python venv/bin/python --json"),
             most=0,
-            noun="only options",
-            more="Exit code: 1 if a check fails.",
         ),
         Command(
             "probe",
@@ -271,7 +255,6 @@ COMMANDS = {
             ("path", "python", "json"),
             ("perftui probe", "perftui probe --path data"),
             most=0,
-            noun="only options",
         ),
         Command(
             "schema",
@@ -279,7 +262,6 @@ COMMANDS = {
             "print the JSON Schema of a command's --json output",
             (),
             ("perftui schema report", "perftui schema"),
-            noun="one name",
         ),
         Command(
             "skill",
@@ -288,7 +270,6 @@ COMMANDS = {
             (),
             ("perftui skill", "perftui skill > SKILL.md"),
             most=0,
-            noun="no arguments",
         ),
         Command(
             "mcp",
@@ -297,7 +278,6 @@ COMMANDS = {
             ("allow-run", "runs"),
             ("perftui mcp", "perftui mcp --allow-run"),
             most=0,
-            noun="no path",
         ),
         Command(
             "keys",
@@ -306,16 +286,14 @@ COMMANDS = {
             (),
             ("perftui keys", "perftui keys > ~/.config/perftui/keys.toml"),
             most=0,
-            noun="no arguments",
         ),
         Command(
             "demo",
             "",
-            "run a small training with a slow data loader",
-            (*RECORDING, *APP),
-            ("perftui demo", "perftui demo --theme light"),
+            "run a small slow training: cause, fix and proof in 90 seconds",
+            ("scenario", "list", *RECORDING, *APP),
+            ("perftui demo", "perftui demo --scenario loader"),
             most=0,
-            noun="no arguments",
         ),
     )
 }
@@ -342,12 +320,26 @@ perftui: find out why a PyTorch training is slow, and fix it
   perftui COMMAND --help                  show the options of a command
 
 Commands:"""
+_MEASURED = "0 faster, 3 slower, 4 no difference, 5 not certain"
+_REFUSED = "2 if it cannot be carried out"
+_CODES = {
+    **dict.fromkeys(("replay", "attach"), "0 when you leave, 70 if the app fails"),
+    **dict.fromkeys(("diagnose", "demo"), "the script's, 0 if it is left running"),
+    **dict.fromkeys(("try", "tune"), f"{_MEASURED}, 6 the fix did not reach it, 1 error"),
+    "compare": _MEASURED,
+    **dict.fromkeys(("isolate", "probe"), "0 done, 1 if it cannot be measured"),
+    **dict.fromkeys(("apply", "undo"), "0 done, 1 if the source has changed"),
+    "check": "0 passed, 1 failed",
+    "runs": "0 done, 1 if a run cannot be deleted",
+    "doctor": "0 all is well, 1 if a check fails",
+    "keys": "0 done, 1 if your file of keys has an error",
+}
+"""Exit codes besides that of ``_REFUSED``; of commands that are not here only 0 is left."""
 _EXIT_CODES = """\
 In the app, ? shows the keys of each screen and q quits; the training can go on
 without it. Exit code: the script's; 0 if the training is left running; 2 if
 perftui cannot do what was asked; 70 if the app itself fails (the training goes
-on). try, tune and compare: 0 faster, 3 slower, 4 no difference, 5 not certain,
-6 the fix did not reach the training, 1 error."""
+on). perftui COMMAND --help shows the others."""
 
 
 def overview() -> str:
@@ -358,10 +350,15 @@ def overview() -> str:
     return "\n".join((_FORMS, *commands, "", before, *_rows(RUN.options), *last))
 
 
+def usage(own: Command) -> str:
+    """``usage: perftui report [PATH or RUN]``."""
+    return f"usage: perftui {own.name} {own.takes}".rstrip()
+
+
 def of_command(own: Command) -> str:
     """The help of one command: at most a screen of 80 x 24."""
     about = f"{own.about[:1].upper()}{own.about[1:]}."
-    lines = [f"usage: perftui {own.name} {own.takes}".rstrip(), about]
+    lines = [usage(own), about]
     records = set(RECORDING) <= set(own.options)
     options = [name for name in own.options if not (records and name in RECORDING)]
     if own.options:
@@ -370,9 +367,8 @@ def of_command(own: Command) -> str:
         names = ", ".join(f"--{name}" for name in RECORDING)
         text = f"Options of a recording, as in perftui --help: {names}."
         lines += textwrap.wrap(text, WIDTH, break_on_hyphens=False)
-    if own.more:
-        lines += ["", own.more]
-    return "\n".join((*lines, "", "Examples:", *(f"  {example}" for example in own.examples)))
+    codes = textwrap.wrap(f"Exit code: {_CODES.get(own.name, '0 done')}, {_REFUSED}.", WIDTH)
+    return "\n".join((*lines, "", "Examples:", *(f"  {one}" for one in own.examples), *codes))
 
 
 def _rows(names: Iterable[str]) -> Iterator[str]:

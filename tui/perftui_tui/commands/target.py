@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.format import size
+from perftui.format import did_you_mean, percent, size
 from perftui.run.history import RunNotFoundError, find_run, newest_run
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui.run.origin import trust
 from perftui.trace.model import TraceError
 from perftui.trace.remote import fill, is_url, mirror, named, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError
-from perftui_tui.commands.output import log_now_and_then, refusing
+from perftui_tui.commands.output import refusing, waiting
+from perftui_tui.look.format import exported
 
 if TYPE_CHECKING:
     from perftui.report.subject import Subject
+    from perftui.trace.nsys.report import Exporting
     from perftui.trace.rank_files import RankFile
 
 
@@ -57,12 +59,22 @@ def find_target(line: CommandLine) -> Target:
     )
 
 
-def subject_of(target: Target) -> Subject:
-    """The run or the trace, read and analysed."""
+def subject_of(target: Target, *, exports: bool = False) -> Subject:
+    """The run or the trace, read and analysed; with ``exports`` also what ``nsys`` must export."""
     from perftui.report.subject import SubjectError, load_subject
 
-    with refusing(SubjectError, OSError):
-        return load_subject(target.path, rank=target.rank or 0)
+    name = target.path.name
+    with refusing(SubjectError, OSError), waiting(f"reading {name}") as tell:
+
+        def exporting(now: Exporting) -> None:
+            tell(exported(name, now.seconds, now.written))
+
+        def progress(read: int, whole: int) -> None:
+            tell(
+                f"reading {name}, {percent(read / whole)}" if read < whole else f"analysing {name}"
+            )
+
+        return load_subject(target.path, exporting if exports else None, target.rank or 0, progress)
 
 
 def runs_directory(line: CommandLine, directory: Path | None = None) -> Path:
@@ -98,13 +110,11 @@ def _by_word(word: str, rank: int | None, runs: Path) -> Target:
 def _remote(url: str, rank: int | None) -> Target:
     """The local copy of a remote trace; of a directory, the trace that is to be opened."""
     shown = without_secrets(url)
-    with refusing(TraceError, OSError):
-        head = f"perftui: {shown}"
-        progress = log_now_and_then(lambda n, m: f"{head}: {n} of {m} traces have been found")
-        path = mirror(url, progress)
+    with refusing(TraceError, OSError), waiting(f"looking for traces in {shown}") as tell:
+        path = mirror(url, lambda n, m: tell(f"{shown}: {n} of {m} traces found"))
         target = Target(path) if path.is_file() else _trace_inside(path, rank)
-        file = f"perftui: {named(str(target.path))}"
-        fill(target.path, log_now_and_then(lambda n, m: f"{file}: {size(n)} of {size(m)} copied"))
+        file = named(str(target.path))
+        fill(target.path, lambda n, m: tell(f"copying {file}: {size(n)} of {size(m)}"))
     return replace(target, notes=tuple(map(named, target.notes)))
 
 
@@ -113,7 +123,17 @@ def run_by_id(word: str, runs: Path) -> Path:
     try:
         return find_run(runs, word).root
     except RunNotFoundError as error:
-        raise UsageError(f"no such file: {word}, and {error}; perftui runs lists them") from error
+        names = [path.name for path in runs.glob("*/")]
+        near = did_you_mean(word, [*files_beside(word), *names]) or " perftui runs lists them."
+        raise UsageError(f"no such file: {word}, and {error}.{near}") from error
+
+
+def files_beside(word: str) -> list[str]:
+    """What is in the directory that ``word`` would be in, as it would be typed."""
+    try:
+        return [str(path) for path in Path(word).parent.iterdir()]
+    except OSError:
+        return []
 
 
 def _trace_inside(directory: Path, rank: int | None) -> Target:

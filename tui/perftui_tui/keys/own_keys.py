@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 import unicodedata
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from textual.binding import Binding, BindingType
 from textual.keys import KEY_NAME_REPLACEMENTS, format_key
 
+from perftui.format import did_you_mean
 from perftui.run.files import user_directory
 from perftui_tui.keys.all_keys import KEYS, SCREENS, Key
 
@@ -48,9 +48,7 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
     complaints: list[str] = []
     for name, keys in wanted.items():
         if name not in actions:
-            near = difflib.get_close_matches(name, actions, 1, 0.6)
-            meant = f", did you mean {near[0]}?" if near else ""
-            complaints.append(f"there is no action {name}{meant}")
+            complaints.append(f"there is no action {name}.{did_you_mean(name, actions)}")
             continue
         spelled = [key_name(key) for key in keys]
         odd = [key for key, textual in zip(keys, spelled, strict=True) if textual is None]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from perftui.experiments.job import Job
     from perftui.experiments.journal import Journal
     from perftui.experiments.trial_runs import Pair, Progress
+    from perftui.facts.fact import Facts
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
     from perftui_tui.reading.snapshot import Snapshot
@@ -145,7 +146,7 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     from perftui.experiments.trial import FEWEST_RUNS
     from perftui.experiments.tune import PAIRS
 
-    plan, root = plan_of(snapshot), snapshot.source
+    plan, root = plan_of(snapshot.facts), snapshot.source
     if not plan.steps:
         return replace(plan, note=f"tuning needs more steps: {plan.why_not}")
     note = (
@@ -167,18 +168,20 @@ def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
     return replace(plan, label=f"try {what} found here{takes}", note=note)
 
 
-def plan_of(snapshot: Snapshot, option: FixOption | None = None) -> TrialPlan:
-    """The plan of a trial of ``option`` on the training of ``snapshot``, or of just any fix."""
+def plan_of(
+    facts: Facts | None, option: FixOption | None = None, steps: int | None = None
+) -> TrialPlan:
+    """The plan of a trial of ``option`` on the training of a run, or of just any fix, with so many
+    ``steps`` of each run where they are chosen."""
     from perftui.experiments.trial import block_plan, counts_for
     from perftui.experiments.trial_runs import run_seconds, runs_of, steps_of_each
     from perftui.facts.fact import UnknownError
     from perftui.facts.step.steps import steady_step
 
-    facts = snapshot.facts
     try:
         if facts is None:
             raise UnknownError("nothing has been recorded yet")
-        steps = steps_of_each(facts)
+        steps = steps or steps_of_each(facts)
     except UnknownError as error:
         why_not = str(error)
         note = f"Proof by pairs of runs needs more steps: {why_not}."

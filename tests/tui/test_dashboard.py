@@ -477,6 +477,7 @@ async def test_a_strip_of_a_terminal_shows_the_verdict_a_step_and_three_meters(
         lines = text_of(app).splitlines()
         assert [line.split()[0].strip("▏") for line in lines[4:7]] == ["Step", "GPU", "Loader"]
         assert lines[2].startswith("▏wait▏forward")
+        assert lines[7].startswith("train ")
         assert "loss" in lines[7]
         assert "1 Overview" not in text_of(app)
         await pilot.resize_terminal(80, 24)

@@ -30,7 +30,7 @@ from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.look.rows import plain, safe
 from perftui_tui.panes.verdict import findings, verdict_line
 from perftui_tui.reading.snapshot import Phase, Snapshot, next_try
-from perftui_tui.reading.view import RunView, view_trace
+from perftui_tui.reading.view import RunView, SteadyVerdict, view_trace
 from perftui_tui.screens.diagnosis import details, listing
 from perftui_tui.screens.overview.dashboard import GapList, headline
 from tests.facts_given import knowing
@@ -117,7 +117,7 @@ def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: 
     (found,), (option,) = snapshot.diagnosis.findings, *snapshot.options.values()
     busy = replace(found, rule="busy-host", sentence="Other programs use the cores.", place=None)
     snapshot = replace(snapshot, diagnosis=Diagnosis((busy, found), steady_steps=199))
-    assert "enter why, and what to do   a try num_workers" in words(snapshot)
+    assert "enter shows why, and what to do   a tries num_workers" in words(snapshot)
     pairs = (ProvenPair(300_000_000, 150_000_000),)
     result = Proof(
         option.fix, option.title, Outcome.FASTER, "2.00x faster (1.90 to 2.10)", pairs, 1, 2.0
@@ -244,11 +244,40 @@ def test_the_fix_of_another_finding_is_offered_where_the_first_has_none(tmp_path
     snapshot = snapshot_of(tmp_path)
     busy = Finding("busy-host", Severity.CRITICAL, "other programs take cores", ())
     diagnosis = Diagnosis((busy, *snapshot.diagnosis.findings), steady_steps=50)
-    (rule,) = snapshot.options
     text = words(replace(snapshot, diagnosis=diagnosis), 100)
-    assert f"enter why, and what to do   a try num_workers 0 -> 4 for {rule}" in text
-    narrow = words(replace(snapshot, diagnosis=diagnosis), 72)
-    assert narrow.endswith("enter why, and what to do   a try num_workers 0 -> 4")
+    assert "enter shows why, and what to do   a tries num_workers 0 -> 4 for finding 2" in text
+    narrow = words(replace(snapshot, diagnosis=diagnosis), 74)
+    assert narrow.endswith("enter shows why, and what to do   a tries num_workers 0 -> 4")
+
+
+def test_another_finding_comes_first_only_with_more_evidence_and_at_a_second_look(
+    tmp_path: Path,
+) -> None:
+    live, steady = snapshot_of(tmp_path), SteadyVerdict()
+    slow = Finding("slow-operator", Severity.WARNING, "one")
+    busy = Finding("python-bound", Severity.WARNING, "other")
+
+    def told(steps: int, *found: Finding, progress: str = "", phase: Phase = Phase.LIVE) -> str:
+        judged = Diagnosis(found, steady_steps=steps, progress=progress)
+        held = steady.hold(replace(live, diagnosis=judged, phase=phase))
+        return verdict_line(held, 120, 1)[0][1][0].strip()
+
+    assert told(3, slow, progress="collecting") == "still judging what was recorded"
+    assert told(4, slow, progress="collecting") == "one"
+    assert [told(5, busy, slow), told(5, busy, slow)] == ["one", "one"]
+    assert told(6, busy, slow) == "other"
+    assert [told(200, slow, busy), told(201, busy)] == ["other", "other"]
+    assert [told(202, slow), told(203, slow)] == ["other", "one"]
+    assert told(203, busy, phase=Phase.ENDED) == "other"
+
+
+def test_a_trial_is_called_one(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path, overrides=(Override("DataLoader", {"num_workers": 4}),))
+    assert "TRIAL" not in words(snapshot)
+    named = {"parent": "20231114-221320-train-7729", "name": "num_workers 0 -> 4"}
+    manifest = replace(snapshot.run.manifest, **named)
+    last = words(replace(snapshot, run=replace(snapshot.run, manifest=manifest))).splitlines()[-1]
+    assert last.startswith(" TRIAL       num_workers 0 -> 4, one run, against train-7729; 5 comp")
 
 
 MS = 1_000_000

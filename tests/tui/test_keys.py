@@ -106,6 +106,7 @@ async def test_every_screen_and_the_state_are_in_the_header(live: Path) -> None:
                 header = header_of(app)
                 for digit in range(1, len(SCREENS) + 1):
                     assert f" {digit} " in header
+                assert "train" in header
                 assert "live" in header
                 if columns == 60:
                     assert f"  {LONG_NAMES[SCREENS.index(screen)]} " in header
@@ -134,7 +135,7 @@ async def test_how_a_run_ended_is_said_in_a_narrow_header(
 ) -> None:
     root = write_run(tmp_path, **changes, ended_ns=START + 10**11)
     async with opened(root, (80, 24), replay=True) as (app, _):
-        assert text_of(app).splitlines()[0].endswith(f"  {words} ")
+        assert text_of(app).splitlines()[0].endswith(f"  train {words} ")
 
 
 @pytest.mark.slow
@@ -343,7 +344,7 @@ def test_a_key_is_what_it_types_or_a_name_and_without_a_file_nothing_changes(own
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[ops]\nfliter = 'x'\n", "there is no action ops.fliter, did you mean ops.filter?"),
+        ("[ops]\nfliter = 'x'\n", "there is no action ops.fliter. Did you mean ops.filter?"),
         ("[ops]\nfilter = 'blub'\n", "ops.filter: there is no key 'blub'"),
         ("[ops]\nfilter = 'ctrl+ctrl+a'\n", "there is no key 'ctrl+ctrl+a'"),
         ("[ops]\nfilter = []\n", "no key given"),

@@ -212,8 +212,8 @@ def test_a_run_is_shown_before_what_judges_is_loaded(
     # What needs no judging is the same.
     for name in ("phase", "title", "breakdown", "step_ms", "train_steps", "rank_number"):
         assert getattr(first, name) == getattr(others[-1], name), name
-    assert first.diagnosis == Diagnosis()
-    assert verdict(first) == ((" READING    ", "accent"), "the recording is being judged")
+    assert first.diagnosis == Diagnosis(progress="still judging what was recorded")
+    assert verdict(first) == ((" JUDGING    ", "accent"), "still judging what was recorded")
 
 
 def test_a_run_that_cannot_be_read_is_reported_once(

@@ -34,11 +34,16 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.source import Clock, ReadingThread, RunSource, TraceSource, running_script
 from perftui_tui.screens.playback_bar import PlaybackBar
 from perftui_tui.screens.run_screen import RunScreen, Session, palette_commands
-from perftui_tui.widgets.row_view import RowView
+from perftui_tui.widgets.row_view import RowView, loading
 
 if TYPE_CHECKING:
     from textual.geometry import Size
 
+    from perftui.trace.nsys.report import Exporting
+
+
+LOADING_SECONDS = 1.0
+"""A wait that is longer is told."""
 
 FIRST_MESSAGE_SECONDS = 0.3
 """How long the first frame waits for what is read: drawn empty, it would be drawn twice."""
@@ -105,6 +110,8 @@ class PerftuiApp(Session):
         """Notifications at the start: which of several traces this is."""
         self._clock = clock
         self._newest_output = Output()
+        self._loading: tuple[Path, float | Exporting, float] | None = None
+        """A file that is being read, how far, and since when by ``time.monotonic``."""
         self._sources: tuple[ReadingThread, ...] = ()
         self.requests = RecorderRequests(self)
         self.source_fixes = SourceFixes(self)
@@ -130,6 +137,7 @@ class PerftuiApp(Session):
             # empty after `fg` until the next key.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
         self._wait_for_first_message()
+        self.set_interval(LOADING_SECONDS, self._show_loading)
         if self.once_made is not None:
             self.once_made()
         for note in self.notes:
@@ -286,7 +294,7 @@ class PerftuiApp(Session):
         """Show another run or trace from now on."""
         self._close()
         self.playback.stop()
-        self.target = target
+        self.target, self._loading = target, None
         self.output = self._newest_output = Output()
         self.newest = self.preview = None
         # What was held is a picture of something else.
@@ -334,6 +342,7 @@ class PerftuiApp(Session):
         snapshot = message.snapshot
         if snapshot.source != self.target or snapshot is self.newest:
             return
+        self._loading = None
         if snapshot.as_of is not None:
             if self.playback.takes(snapshot):
                 self.snapshot = snapshot
@@ -378,8 +387,21 @@ class PerftuiApp(Session):
         self.rank_traces.take(message)
 
     def on_load_progressed(self, message: messages.LoadProgressed) -> None:
-        if isinstance(self.screen, RunScreen) and self.screen.is_composed:
-            self.screen.loading_progress(message.path, message.done)
+        path, done = message.path, message.done
+        known = self._loading
+        since = known[2] if known is not None and known[0] == path else time.monotonic()
+        self._loading = None if done is None else (path, done, since)
+        self._show_loading()
+
+    def _show_loading(self) -> None:
+        """Show how far a file is read, and for how long; beside a picture, if it takes a second."""
+        screen = self._composed_screen()
+        if self._loading is None or screen is None:
+            return
+        path, done, since = self._loading
+        seconds = time.monotonic() - since
+        if self.snapshot is None or seconds >= LOADING_SECONDS:
+            screen.loading_progress(loading(path.name, done, seconds), done)
 
     def validate_snapshot(self, snapshot: Snapshot | None) -> Snapshot | None:
         """Add what was proven and written since it was read."""

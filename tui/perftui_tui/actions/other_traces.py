@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.trace.text import printable
-from perftui_tui.reading.source import Post, RanksRead, ReadingThread, SnapshotReceived
+from perftui_tui.reading.source import (
+    LoadProgressed,
+    Post,
+    RanksRead,
+    ReadingThread,
+    SnapshotReceived,
+)
 
 if TYPE_CHECKING:
     from perftui.analysis.model import TraceAnalysis
     from perftui.facts.fact import Facts, RankPaths
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
+    from perftui.trace.nsys.report import Exporting
     from perftui_tui.actions.host import Host
     from perftui_tui.reading.snapshot import Snapshot
 
@@ -86,10 +93,17 @@ class Baseline:
     def _read(self, path: Path) -> None:
         from perftui_tui.reading.view import read_once, view_trace
 
-        if path.is_file():
-            snapshot = view_trace(path, time.time_ns(), lambda _done: None, lambda: False)
-        else:
-            snapshot = read_once(path)
+        def progress(done: float | Exporting | None) -> None:
+            self._app.post_message(LoadProgressed(path, done))
+
+        progress(0.0)
+        try:
+            if path.is_file():
+                snapshot = view_trace(path, time.time_ns(), progress, lambda: False)
+            else:
+                snapshot = read_once(path)
+        finally:
+            progress(None)
         self._app.call_from_thread(self._take, snapshot)
 
     def _take(self, snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ from perftui.format import several
 from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import elapsed
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
-from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, best_of
+from perftui_tui.reading.snapshot import JUDGING, NextThing, Phase, Snapshot, Todo, best_of
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Proof
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 12
 
 READING = "the profiled window is being read and will then be judged"
-JUDGING = "the recording is being judged"
 
 _WORDS = {Severity.HEALTHY: ("HEALTHY", "good"), Severity.INFO: ("NOTE", "warn")}
 """How bad a finding is, in a word; all others are bottlenecks."""
@@ -41,7 +40,8 @@ def verdict(snapshot: Snapshot) -> tuple[Span, str]:
     """The first finding, or why there is none: a label and a sentence."""
     top = snapshot.diagnosis.top
     if waits_for_window(snapshot):
-        return label("READING", "accent"), READING if snapshot.is_judged else JUDGING
+        word, text = ("READING", READING) if snapshot.is_judged else ("JUDGING", JUDGING)
+        return label(word, "accent"), text
     if top is not None and top.rule == COMPUTE_BOUND_ID:
         return label("COMPUTING", "accent"), top.headline
     if top is not None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import run_breakdown, step_breakdown, step_count, step_kind
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from perftui_tui.reading.snapshot import DrawnStep, Snapshot, phase_of
+from perftui_tui.reading.snapshot import JUDGING, DrawnStep, Snapshot, phase_of
 
 RECENT_STEPS = 4000
 """Steps that are charted: minutes of a quick training."""
@@ -28,6 +29,7 @@ def unjudged(run: RunSnapshot, facts: Facts, rank_number: int, now_ns: int) -> S
         title=run.manifest.script,
         now_ns=now_ns,
         is_judged=False,
+        diagnosis=Diagnosis(progress=JUDGING),
         run=run,
         rank_number=rank_number,
         facts=facts,

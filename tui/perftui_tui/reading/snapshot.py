@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,6 +122,14 @@ def _basis(steps: TraceSteps) -> str:
     return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"
 
 
+def without_time(run_id: str) -> str:
+    """``train-7729``, the script and the end of a run's id."""
+    return re.sub(r"^\d{8}-\d{6}-", "", run_id)
+
+
+JUDGING = "still judging what was recorded"
+"""What is said while no finding is sure enough to be told."""
+
 SLOW_RATIO = 1.5
 """A step is slow from this many times the median on."""
 
@@ -227,6 +236,11 @@ class Snapshot:
     @property
     def manifest(self) -> Manifest | None:
         return self.run.manifest if self.run else None
+
+    @property
+    def name(self) -> str:
+        """The end of the run's id, ``train-7729``, which names the script too; the trace's file."""
+        return without_time(self.source.name) if self.run else self.title
 
     @property
     def rank(self) -> RankSnapshot | None:

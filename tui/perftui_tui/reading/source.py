@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perftui.facts.ranks.traced_ranks import TracedRank
     from perftui.run.reader import RunReader
     from perftui.trace.nsys.report import Exporting
-    from perftui_tui.reading.view import RunView
+    from perftui_tui.reading.view import RunView, SteadyVerdict
 
 
 class Newest(Message):
@@ -45,10 +45,10 @@ class SnapshotReceived(Newest):
 @dataclass(eq=False)
 class LoadProgressed(Newest):
     """A trace is being read: ``done`` is a fraction from 0 to 1, or the progress of the program
-    that exports it first."""
+    that exports it first, and None once it is read."""
 
     path: Path
-    done: float | Exporting
+    done: float | Exporting | None
 
 
 @dataclass(eq=False)
@@ -81,6 +81,15 @@ class RanksRead(Newest):
     """Ranks that could be read."""
     problems: tuple[str, ...]
     """Why other ranks could not be read."""
+
+
+def as_share(tell: Callable[[float], object]) -> Callable[[int, int], None]:
+    """Tells the share of what was read of the whole, 0 to 1."""
+
+    def progressed(read: int, whole: int) -> None:
+        tell(read / whole if whole else 1.0)
+
+    return progressed
 
 
 Post = Callable[[Message], bool]
@@ -199,13 +208,16 @@ class RunSource(ReadingThread):
 
     def read(self) -> None:
         reader = self._look_first()
-        from perftui_tui.reading.view import RunView
+        from perftui_tui.reading.view import RunView, SteadyVerdict
 
-        view = RunView(self.path, self._clock, self.stopped.is_set, self._rank_number, reader)
+        steady = SteadyVerdict()
+        view = RunView(
+            self.path, self._clock, self.stopped.is_set, self._rank_number, reader, self._progressed
+        )
         before = 0.0
         while not self.stopped.is_set():
             began = time.thread_time()
-            if not self._post_one(view):
+            if not self._post_one(view, steady):
                 break
             cost = time.thread_time() - began
             # A cost that comes once (imports, a new window) is no reason to look away for long.
@@ -233,10 +245,13 @@ class RunSource(ReadingThread):
         self.is_drawn.wait(DRAWN_SECONDS)
         return reader
 
-    def _post_one(self, view: RunView) -> bool:
+    def _progressed(self, window: Path, done: float | None) -> None:
+        self.report(LoadProgressed(window, done))
+
+    def _post_one(self, view: RunView, steady: SteadyVerdict) -> bool:
         """Post a picture; whether another may follow."""
         try:
-            snapshot = view.read()
+            snapshot = steady.hold(view.read())
         except (ManifestError, OSError) as error:
             self._failures += 1
             if self._failures == TRIES:
@@ -303,10 +318,7 @@ class TraceSource(ReadingThread):
         """
         from perftui_tui.reading.memory import read_memory
 
-        def progressed(read: int, whole: int) -> None:
-            self._progressed(read / whole if whole else 1.0)
-
-        memory = read_memory(self.path, self.stopped.is_set, progressed)
+        memory = read_memory(self.path, self.stopped.is_set, as_share(self._progressed))
         if memory.problem is not None:
             self.report(SourceFailed(memory.problem))
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.lines import main_thread, window_thread
 from perftui.facts.step.own_cost import recording_cost
+from perftui.facts.step.steps import MANY_STEPS
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.fixes.catalogue import fixes_of
 from perftui.fixes.fix import Fix, modified_ns, offered
@@ -36,7 +38,8 @@ from perftui.script.command_line import script_of
 from perftui.trace.model import Trace, TraceError
 from perftui_tui.reading.first_look import unjudged
 from perftui_tui.reading.memory import NOTHING, AllocationReader
-from perftui_tui.reading.snapshot import Phase, Snapshot, of_trace
+from perftui_tui.reading.snapshot import JUDGING, Phase, Snapshot, of_trace
+from perftui_tui.reading.source import as_share
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting
@@ -62,14 +65,11 @@ def view_trace(
         LoadCancelled: ``cancelled`` returned True.
     """
 
-    def progressed(read: int, whole: int) -> None:
-        progress(read / whole if whole else 1.0)
-
     def previewed(trace: Trace) -> None:
         if preview is not None:
             preview(without_tables(trace))
 
-    analysis = open_trace(path, progressed, cancelled, previewed, exporting=progress)
+    analysis = open_trace(path, as_share(progress), cancelled, previewed, exporting=progress)
     if analysis.timeline_tracks and preview is not None:
         # A cached trace can be drawn before it is judged.
         preview(analysis)
@@ -181,10 +181,55 @@ def read_once(root: Path) -> Snapshot:
     return view.read() if view.unfinished else snapshot
 
 
+class SteadyVerdict:
+    """Keeps the first finding of a run that goes on, and its fixes, until there is more evidence.
+
+    The first of all is told once a second look agrees, or there are steps enough to be sure of
+    them. Another one takes its place once a second look agrees, and if more was recorded since the
+    shown one was chosen: half as many steps again, ``MANY_STEPS`` or a window, or if nothing is
+    left of the shown one.
+    """
+
+    def __init__(self) -> None:
+        self._shown: Snapshot | None = None
+        """The snapshot whose first finding is shown."""
+        self._before = ""
+        """The rule of the first finding at the last look."""
+
+    def hold(self, new: Snapshot) -> Snapshot:
+        """``new``, with the first finding that is shown."""
+        rule = new.diagnosis.top.rule if new.diagnosis.top else ""
+        is_confirmed, self._before = rule == self._before, rule
+        shown, findings = self._shown, new.diagnosis.findings
+        old = shown.diagnosis.top if shown else None
+        if shown is None or old is None or not new.phase.is_live:
+            if rule and new.diagnosis.progress and new.phase.is_live and not is_confirmed:
+                judging = replace(new.diagnosis, findings=(), progress=JUDGING)
+                return replace(new, is_judged=False, diagnosis=judging)
+            self._shown = new
+            return new
+        current = next((finding for finding in findings if finding.rule == old.rule), None)
+        steps = shown.diagnosis.steady_steps
+        more = new.diagnosis.steady_steps >= steps + max(1, min(steps // 2, MANY_STEPS))
+        has_grown = more or new.analysis is not shown.analysis or current is None
+        if has_grown and (is_confirmed or rule == old.rule):
+            self._shown = new
+            return new
+        others = (finding for finding in findings if finding is not current)
+        kept, now = (one.options.get(old.rule, ()) for one in (shown, new))
+        is_same = [fix.title for fix in kept] == [fix.title for fix in now]
+        return replace(
+            new,
+            diagnosis=replace(new.diagnosis, findings=(current or old, *others)),
+            options={**new.options, old.rule: now if is_same else kept},
+        )
+
+
 class RunView:
     """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
-    ``reader`` is one of that run that has begun to read it.
+    ``reader`` is one of that run that has begun to read it; ``progress`` is called with what was
+    read of a window, from 0 to 1, and with None once it is read.
 
     Raises:
         ManifestError: on ``read``, where the directory is not a readable run.
@@ -197,11 +242,13 @@ class RunView:
         cancelled: Callable[[], bool],
         rank_number: int = 0,
         reader: RunReader | None = None,
+        progress: Callable[[Path, float | None], None] = lambda *_: None,
     ) -> None:
         self._rank_number = rank_number
         self._reader = reader or RunReader(root)
         self._clock = clock
         self._cancelled = cancelled
+        self._progress = progress
         self._rank: int | None = None
         self._window: Path | None = None
         self._announced: Path | None = None
@@ -229,7 +276,11 @@ class RunView:
         self.unfinished = announces or (is_new_memory and self._is_first)
         if newest is not None and is_new and not announces:
             self._window = newest
-            result = open_window(newest, self._cancelled, is_over=run.manifest.status.is_over)
+            progress = partial(self._progress, newest)
+            result = open_window(
+                newest, self._cancelled, progress, is_over=run.manifest.status.is_over
+            )
+            progress(None)
             if isinstance(result, str):
                 self._problem = result
             else:
@@ -242,7 +293,11 @@ class RunView:
 
 
 def open_window(
-    window: Path, cancelled: Callable[[], bool], *, is_over: bool
+    window: Path,
+    cancelled: Callable[[], bool],
+    progress: Callable[[float], None] = lambda _: None,
+    *,
+    is_over: bool,
 ) -> TraceAnalysis | str:
     """The analysis of a profiled window, or why it cannot be read.
 
@@ -251,7 +306,8 @@ def open_window(
     """
     try:
         # While the training runs the disk is left to it.
-        return open_trace(window, cancelled=cancelled, later=None if is_over else never)
+        later = None if is_over else never
+        return open_trace(window, as_share(progress), cancelled, later=later)
     except (TraceError, OSError) as error:
         return f"the window {window.name} cannot be read: {error}"
 

@@ -292,9 +292,9 @@ class RunScreen(Screen[None]):
     def show_preview(self, analysis: TraceAnalysis) -> None:
         """Draw what can be drawn of a trace that is still being read, if anything."""
 
-    def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Show the progress of reading ``path``, while there is nothing else to show."""
-        self.query_one(HeaderLine).show_progress(path.name, done)
+    def loading_progress(self, text: str, done: float | Exporting) -> None:  # noqa: ARG002
+        """Show how far the reading of a file is, in words and as a share."""
+        self.query_one(HeaderLine).show_progress(text)
 
 
 def palette_commands(app: Session, screen: Screen[object]) -> Iterator[SystemCommand]:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual import events
 
+from perftui.format import middle
+from perftui.trace.text import printable
 from perftui_tui.keys.all_keys import LONG_NAMES, SCREENS, SHORT_NAMES
 from perftui_tui.keys.own_keys import shown_key
 from perftui_tui.look.format import elapsed
-from perftui_tui.look.rows import Row, Span, row, spread, width
+from perftui_tui.look.rows import Row, Span, crop, row, spread, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
-from perftui_tui.widgets.row_view import RowView, loading
-
-if TYPE_CHECKING:
-    from perftui.trace.nsys.report import Exporting
+from perftui_tui.widgets.row_view import RowView
 
 NAME = " perftui "
 STATE_CELLS = 14
-"""Cells of the longest state of a run, ``recorder lost``, and a blank."""
+"""Cells for the state of a run and the end of its name, and blanks."""
 
 
 def _cells(names: Sequence[str]) -> int:
@@ -34,11 +32,8 @@ SHORT_FROM = _cells(SHORT_NAMES) + STATE_CELLS
 """Columns from which short names fit; below it digits are shown, and behind them the name of the
 current screen."""
 
-NAMED_FROM = SHORT_FROM + len(NAME)
-"""Columns from which our own name fits as well."""
-
 FACTS_FROM = 100
-"""Columns from which the state is shown in full, with steps and time where there is room."""
+"""Columns from which our own name fits as well, and the state is shown in full."""
 
 
 def tabs(current: str, cells: int) -> list[tuple[str, Span]]:
@@ -74,7 +69,7 @@ def _left(current: str, cells: int) -> Row:
 
 def app_name(cells: int) -> str:
     """Our name, where there is room for it."""
-    return NAME if cells >= NAMED_FROM else ""
+    return NAME if cells >= FACTS_FROM else ""
 
 
 def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Span:
@@ -102,6 +97,7 @@ def state(snapshot: Snapshot | None, paused: bool, *, short: bool = False) -> Sp
     if short:
         # A bare number would not say that a run ended.
         text = text.removeprefix("ended (").replace("(exit ", "").rstrip(")")
+        text = text.removeprefix("recorder ")
     return (text, style)
 
 
@@ -113,16 +109,20 @@ def header(
     cells: int,
     trail: Sequence[str] = (),
 ) -> Row:
-    """The whole row; where there is room with the screens that led here, script, steps and time."""
-    left = _left(current, cells)
-    if snapshot is None or cells < FACTS_FROM:
-        return spread(left, row(state(snapshot, paused, short=True), " "), cells)
-    replayed = replay and snapshot.phase is not Phase.TRACE
-    right = row(("replay ", "dim") if replayed else "", state(snapshot, paused), " ")
-    room = cells - width(left) - width(right) - 2
-    way = crumbs(trail, current, room)
-    text = "  ".join(filter(None, (way, _facts(snapshot, room - cell_len(way) - 2))))
-    return spread(left, row((f"{text}  " if text else "", "dim"), *right), cells)
+    """The whole row: the tabs, the run and its state; where there is room with the screens that led
+    here, steps and time."""
+    left, is_short = _left(current, cells), cells < FACTS_FROM
+    right = row(state(snapshot, paused, short=is_short), " ")
+    if snapshot is None:
+        return spread(left, right, cells)
+    if replay and not is_short and snapshot.phase is not Phase.TRACE:
+        right = row(("replay ", "dim"), *right)
+    room = cells - width(left) - width(right) - 1
+    name = middle(printable(snapshot.name), room)
+    way = crumbs(trail, current, room - cell_len(name) - 2)
+    facts = _facts(snapshot, room - cell_len(name) - (cell_len(way) + 2 if way else 0) - 2)
+    text = "  ".join(filter(None, (way, name, facts)))
+    return spread(left, row((f"{text} " if text else "", "dim"), *right), cells)
 
 
 def crumbs(trail: Sequence[str], current: str, room: int) -> str:
@@ -135,13 +135,13 @@ def crumbs(trail: Sequence[str], current: str, room: int) -> str:
 
 
 def _facts(snapshot: Snapshot, room: int) -> str:
-    """The most important ones that fit; the script's name comes before them."""
-    facts: list[str] = []
-    if snapshot.run is not None:
-        facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
-        if snapshot.rank_number:
-            facts.insert(0, f"rank {snapshot.rank_number}")
-    texts = ("  ".join(kept) for kept in ([snapshot.title, *facts], facts, facts[:1]))
+    """The most important ones that fit."""
+    if snapshot.run is None:
+        return ""
+    facts = [f"step {snapshot.train_steps:,}", elapsed(snapshot.elapsed_ns)]
+    if snapshot.rank_number:
+        facts.insert(0, f"rank {snapshot.rank_number}")
+    texts = ("  ".join(facts[:count]) for count in range(len(facts), 0, -1))
     return next((text for text in texts if cell_len(text) <= room), "")
 
 
@@ -164,10 +164,11 @@ class HeaderLine(RowView):
         current = self._current
         self.draw(lambda cells, _: [header(snapshot, current, paused, replay, cells, trail)])
 
-    def show_progress(self, name: str, done: float | Exporting) -> None:
+    def show_progress(self, text: str) -> None:
         cells = self.size.width
-        right = row((f"{loading(name, done)} ", "accent"))
-        self.rows = [spread(_left(self._current, cells), right, cells)]
+        right = crop(row((f"{text} ", "accent")), cells)
+        left = _left(self._current, cells)
+        self.rows = [spread(left if width(left) + width(right) <= cells else (), right, cells)]
 
     async def on_click(self, event: events.Click) -> None:
         left = len(app_name(self.size.width))

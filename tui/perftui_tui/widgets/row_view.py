@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from perftui_tui.look.format import exported, percent
+from perftui_tui.look.format import elapsed, exported, percent
 from perftui_tui.look.rows import Row, fit, safe
 from perftui_tui.look.themes import palette
 
@@ -108,8 +108,10 @@ class RowView(ScrollView, can_focus=False):
         return Strip(segments)
 
 
-def loading(name: str, done: float | Exporting) -> str:
-    """The state of reading a file that cannot be shown yet."""
+def loading(name: str, done: float | Exporting, seconds: float = 0.0) -> str:
+    """The state of reading a file that cannot be shown yet, after so many ``seconds``."""
     if not isinstance(done, float):
         return exported(name, done.seconds, done.written)
-    return f"reading {name} {percent(100 * done)}" if done < 1 else f"analysing {name}"
+    if done < 1:
+        return f"reading {name} {percent(100 * done)}"
+    return f"analysing {name}" + (f" {elapsed(int(seconds * 1e9))}" if seconds >= 1 else "")

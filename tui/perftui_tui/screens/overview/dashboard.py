@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -14,6 +15,7 @@ from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
 from perftui.format import several
 from perftui.run.columns import phase_name
+from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
@@ -34,7 +36,15 @@ from perftui_tui.panes.machine import (
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
 from perftui_tui.panes.step_bar import last_step, last_step_title, operators
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
-from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
+from perftui_tui.reading.snapshot import (
+    NextThing,
+    Phase,
+    Snapshot,
+    Todo,
+    next_thing,
+    next_try,
+    without_time,
+)
 from perftui_tui.reading.telemetry import table_of
 
 if TYPE_CHECKING:
@@ -76,18 +86,7 @@ def draw_at(meter: Meter, snapshot: Snapshot, cells: int, height: int) -> list[R
 class Dashboard(Vertical):
     """Charts where there is room for them, below them the meters, and the last profiled step."""
 
-    DEFAULT_CSS = """
-    Dashboard {
-        height: auto;
-        #charts { display: none; layout: grid; grid-size: 3 1; height: 8; }
-        .chart { border: round $chart; }
-        #meters { height: auto; }
-        .meter { height: 1; overflow: hidden hidden; }
-        #last-step {
-            display: none; height: 5; border: round $chart; overflow: hidden hidden;
-        }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     def compose(self) -> ComposeResult:
         with Container(id="charts"):
@@ -188,7 +187,18 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     name, text = verdict(snapshot)
     longest = LONGEST if cells >= NARROW else LONGEST - 1
     first, *rest = wrap(text, cells, "bold", " " * (LABEL_WIDTH + 1))[:longest] or [row("")]
-    return [row(name, " ", *first[1:]), *rest, last]
+    return [row(name, " ", *first[1:]), *rest, last, *_of_trial(snapshot, cells)]
+
+
+def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:
+    """What is tried, and against which run; nothing where the run is no trial."""
+    manifest = snapshot.manifest
+    if manifest is None or not manifest.overrides or not manifest.parent:
+        return []
+    text = f", one run, against {printable(without_time(manifest.parent))}"
+    text += hint("; {app.show('compare')} compares, and {compare.prove_fix} there proves it")
+    tried = (printable(manifest.name or "a change"), "bold")
+    return [crop(row(label("TRIAL", "accent"), " ", tried, text), cells)]
 
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
@@ -196,10 +206,10 @@ def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     if top.advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
         return _of_advice(found, top, snapshot, cells)
     if found is not None:
-        return _of_fix(found, top, cells)
+        return _of_fix(found, top, snapshot, cells)
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
-    line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " why, and what to do")
+    line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " shows why, and what to do")
     return _with_other_fix(line, snapshot, cells)
 
 
@@ -218,12 +228,12 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
     found = next_try(snapshot)
     if found is None or not found.option.is_triable:
         return line
-    tries = row("   ", _key("overview.try_fix"), f" try {found.option.title}")
-    ways = [(*line, *tries, *of) for of in _for(found.finding)]
+    tries = row("   ", _key("overview.try_fix"), f" tries {found.option.title}")
+    ways = [(*line, *tries, *of) for of in _for(found.finding, snapshot)]
     return _longest(ways, cells) or line
 
 
-def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
+def _of_fix(found: NextThing, top: Finding, snapshot: Snapshot, cells: int) -> Row:
     """What is known of the fix, and the keys to go on with it, as far as they fit."""
     option, proof, why = found.option, found.proof, _key("overview.why")
     if found.todo is Todo.NOTHING:
@@ -239,7 +249,7 @@ def _of_fix(found: NextThing, top: Finding, cells: int) -> Row:
     if found.todo is not Todo.TRY:
         endings = [row("  ", why, hint(text)) for text in _THEN[found.todo]]
         return _longest([(*line, *ending) for ending in endings], cells) or line
-    others: list[Row] = _for(found.finding) if found.finding is not top else [()]
+    others: list[Row] = _for(found.finding, snapshot) if found.finding is not top else [()]
     tries = row("  ", _key("overview.try_fix"), " try it") if option.is_triable else ()
     ways = [(*line, *of, *tries, *row("  ", why, " why")) for of in others]
     return _longest([*ways, (*line, *tries)], cells) or line
@@ -253,9 +263,10 @@ _THEN = {
 """What the key that opens Diagnosis leads to; the shorter one where there is less room."""
 
 
-def _for(finding: Finding) -> list[Row]:
+def _for(finding: Finding, snapshot: Snapshot) -> list[Row]:
     """What a fix is for, and nothing where there is no room for it."""
-    return [row(f" for {finding.rule}"), ()]
+    number = snapshot.diagnosis.findings.index(finding) + 1
+    return [row(f" for finding {number}"), ()]
 
 
 def _longest(ways: Sequence[Row], cells: int) -> Row | None:

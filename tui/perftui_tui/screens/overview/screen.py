@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try
 from perftui_tui.screens.overview.dashboard import Dashboard, GapList, headline
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import nothing_printed, tail_rows
-from perftui_tui.widgets.row_view import RowView, loading
+from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity
@@ -74,13 +73,13 @@ def _device(device: DeviceActivity, cells: int) -> Row:
 SHORTEST_BAR = 4
 
 
-def loading_rows(name: str, done: float | Exporting, cells: int) -> list[Row]:
+def loading_rows(text: str, done: float | Exporting, cells: int) -> list[Row]:
     """The progress with a bar, and what can be done meanwhile."""
-    text = f" {loading(name, done)}"
+    text = f" {text}"
     room = min(40, cells - LABEL_WIDTH - width(row(text)) - 2)
     bar: Row = ()
-    # The progress of another program is not known as a share.
-    if isinstance(done, float) and room >= SHORTEST_BAR:
+    # How far another program has come, or the analysis, is not known as a share.
+    if isinstance(done, float) and done < 1 and room >= SHORTEST_BAR:
         filled = round(done * room)
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
     keys = [(shown_key(action), "key") for action in ("app.show('timeline')", "app.quit")]
@@ -122,59 +121,7 @@ class OverviewScreen(RunScreen):
     )
     BINDINGS = bindings("overview")
 
-    DEFAULT_CSS = """
-    OverviewScreen {
-        #headline { height: 2; max-height: 5; overflow: hidden hidden; }
-        #step-bar { height: 3; }
-        #bar-alone { height: 2; display: none; }
-        #live { height: 1fr; }
-        #findings { height: 1fr; min-height: 3; border: round $chart; }
-        #trace { height: 1fr; display: none; }
-        #trace-panes { height: 1fr; }
-        #trace-panes > Vertical { height: 1fr; width: 1fr; }
-        #trace-panes SnapshotPane { height: 1fr; min-height: 3; border: round $chart; }
-        #activity { overflow: hidden hidden; }
-        #top-ops { display: none; border: round $chart; }
-        #log-tail { height: 1; }
-        &.-short.-played #log-tail, &.-cramped #log-tail { display: none; }
-    }
-    OverviewScreen.-tall {
-        #charts, #last-step { display: block; }
-        #meters { border: round $chart; }
-        .charted { display: none; }
-        &.-crowded #charts { height: 7; }
-        &.-crowded #log-tail { height: 1; border: none; }
-        #findings { min-height: 5; }
-        #log-tail { height: 5; border: round $chart; }
-    }
-    OverviewScreen.-strip {
-        HeaderLine, KeysFooter, ExperimentLine, PlaybackBar { display: none; }
-        #step-bar, #lists, #charts, #last-step { display: none; }
-        #log-tail { height: 1; border: none; display: block; }
-        #bar-alone { display: block; }
-        #headline { max-height: 2; }
-        #meters { border: none; }
-        .meter { display: none; }
-        .strip { display: block; }
-    }
-    OverviewScreen.-trace {
-        #live, #log-tail { display: none; }
-        #trace { display: block; }
-    }
-    /* One column holds what matters most: the verdict names the first finding already. */
-    OverviewScreen.-short.-narrow.-gpu { #trace-findings, #operators { display: none; } }
-    OverviewScreen.-trace.-cpu { #gaps, #kernels { display: none; } }
-    OverviewScreen.-normal, OverviewScreen.-wide {
-        #trace-panes { layout: horizontal; }
-    }
-    OverviewScreen.-tall.-wide {
-        #charts { height: 13; }
-        &.-crowded #charts { height: 11; }
-        #lists { layout: horizontal; height: 1fr; }
-        #findings { width: 3fr; }
-        #top-ops { display: block; width: 2fr; height: 1fr; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     def body(self) -> Iterable[Widget]:
         yield SnapshotPane(headline, id="headline")
@@ -215,12 +162,13 @@ class OverviewScreen(RunScreen):
         sentence.styles.height = len(sentence.rows) or 2
         bar.styles.height = 3 if is_cramped else len(bar.rows) or 3
 
-    def loading_progress(self, path: Path, done: float | Exporting) -> None:
-        """Show the progress in place of the headline: only traces take that long to read."""
-        super().loading_progress(path, done)
-        self.set_class(True, "-trace")
-        sentence = self.query_one("#headline", SnapshotPane)
-        sentence.rows = loading_rows(path.name, done, sentence.content_size.width)
+    def loading_progress(self, text: str, done: float | Exporting) -> None:
+        """Show the progress in place of the headline too, where there is none yet."""
+        super().loading_progress(text, done)
+        if self.snapshot is None:
+            self.set_class(True, "-trace")
+            sentence = self.query_one("#headline", SnapshotPane)
+            sentence.rows = loading_rows(text, done, sentence.content_size.width)
 
     def _choose_panes(self, snapshot: Snapshot) -> None:
         """A trace has no meters and no output, but devices, gaps and kernels."""
@@ -257,7 +205,15 @@ class OverviewScreen(RunScreen):
         # A script ends with a traceback when it is stopped, which looks like a failure.
         end = f"perftui: {stopped}; {hint(ALL_OUTPUT)}" if stopped else ""
         goes_on = shown is not None and shown.goes_on
-        make = partial(tail_rows, lines, nothing_printed(goes_on), end)
+        # A strip has no header.
+        is_alone = shown is not None and self.has_class("-strip")
+        name = f"{printable(shown.name)} " if shown is not None and is_alone else ""
+
+        def make(cells: int, height: int) -> list[Row]:
+            rest = cells - len(name)
+            rows = tail_rows(lines, nothing_printed(goes_on), end, rest, height)
+            return [row((name, "accent"), *line) for line in rows]
+
         self.query_one("#log-tail", RowView).draw(make)
 
     def action_why(self) -> None:

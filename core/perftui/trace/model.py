@@ -185,6 +185,16 @@ class LoadCancelled(Exception):  # noqa: N818 - an outcome that was asked for, n
 Progress = Callable[[int, int], None]
 """Called with the bytes read so far and in all, as they are on disk."""
 
+
+def as_share(tell: Callable[[float], object]) -> Progress:
+    """What tells the share that was read, 0 to 1."""
+
+    def progressed(read: int, whole: int) -> None:
+        tell(read / whole if whole else 1.0)
+
+    return progressed
+
+
 Cancelled = Callable[[], bool]
 """Returns whether to stop."""
 

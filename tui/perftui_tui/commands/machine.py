@@ -68,7 +68,7 @@ def terminal_rows(line: CommandLine, environment: Mapping[str, str]) -> tuple[Ro
     return (
         kind_row(environment),
         colours_row(environment),
-        _characters_row(is_ascii=draws_ascii(line), encoding=sys.stdout.encoding),
+        _characters_row(is_ascii=draws_ascii(line.flags), encoding=sys.stdout.encoding),
         size_row(size.columns, size.lines),
     )
 

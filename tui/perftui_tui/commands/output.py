@@ -17,7 +17,6 @@ from perftui.trace.text import printable
 if TYPE_CHECKING:
     from perftui.experiments.comparison import Verdict
     from perftui.experiments.trial_verdict import Outcome
-    from perftui_tui.commands.line import CommandLine
 
 
 DONE, ERROR, USAGE, SLOWER, NO_DIFFERENCE, INCONCLUSIVE, NO_EFFECT = range(7)
@@ -142,7 +141,7 @@ def waiting(sentence: str | Callable[[], str]) -> Iterator[Callable[[str], None]
 
 def _tell(said: Sequence[str | Callable[[], str]], over: threading.Event) -> None:
     began, wait = time.monotonic(), SHORT_WAIT_S if _rewrites() else TELL_EVERY_S
-    while not over.wait(wait):
+    while sys.stderr is not None and not over.wait(wait):
         seconds, sentence = time.monotonic() - began, said[0]
         text = f"{sentence}, {seconds:.0f} s" if isinstance(sentence, str) else sentence()
         if _rewrites():
@@ -184,9 +183,9 @@ ASCII_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi")
 """Terminals whose fonts have no eighth blocks."""
 
 
-def why_headless(line: CommandLine) -> str | None:
+def why_headless(flags: Collection[str]) -> str | None:
     """Why the app cannot or shall not be shown; None where it can."""
-    if "headless" in line.flags:
+    if "headless" in flags:
         return ""
     if not sys.stdin.isatty():
         return "the input is not a terminal"
@@ -197,20 +196,18 @@ def why_headless(line: CommandLine) -> str | None:
     return None
 
 
-def draws_ascii(line: CommandLine) -> bool:
+def draws_ascii(flags: Collection[str]) -> bool:
     """Whether only ASCII is safe: asked for, or the terminal or its encoding has no blocks."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    return (
-        "ascii" in line.flags or os.environ.get("TERM", "") in ASCII_TERMINALS or encoding != "utf8"
-    )
+    return "ascii" in flags or os.environ.get("TERM", "") in ASCII_TERMINALS or encoding != "utf8"
 
 
-def theme_name(line: CommandLine) -> str:
+def theme_name(values: Mapping[str, Any]) -> str:
     """The theme asked for; else the terminal's own palette where it is to show no colours
     (NO_COLOR), or has sixteen of them: ours would be mapped to them one by one, several to the
     same."""
-    if "theme" in line.values:
-        return f"perftui-{line.values['theme']}"
+    if "theme" in values:
+        return f"perftui-{values['theme']}"
     is_plain = os.environ.get("NO_COLOR") or has_sixteen_colours(os.environ)
     return "perftui-ansi" if is_plain else "perftui-dark"
 

@@ -109,7 +109,7 @@ def run(line: CommandLine) -> int:
 
 def run_launch(line: CommandLine, launch: Launch) -> int:
     """Run ``launch`` in the app, or without it where there is no terminal for one."""
-    reason = why_headless(line)
+    reason = why_headless(line.flags)
     where = f"the run cannot be recorded in {launch.runs}"
     with refusing(OSError, where=where, advice="; choose another directory with --runs DIR"):
         if reason is not None:

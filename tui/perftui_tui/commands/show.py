@@ -98,12 +98,12 @@ def _look_for_garbage() -> None:
 
 def _make_app(target: Path, line: CommandLine, *, is_replay: bool) -> PerftuiApp:
     no_color = os.environ.get("NO_COLOR")
-    theme = theme_name(line)
+    theme = theme_name(line.values)
     from perftui_tui.app import PerftuiApp
     from perftui_tui.keys.own_keys import key_file, read_overrides
     from perftui_tui.widgets.row_view import RowView
 
-    RowView.ascii_only = draws_ascii(line)
+    RowView.ascii_only = draws_ascii(line.flags)
     app = PerftuiApp(target, replay=is_replay, theme=theme, keys=read_overrides(key_file()))
     if no_color is not None:
         # Textual takes the variable out of the environment; a training started again needs it.
@@ -115,7 +115,7 @@ def attach(line: CommandLine) -> int:
     """Open a run in the app that is live, or on which a fix is tried; leaving never ends either.
     Returns 0 when the user left."""
     root = _live_run(line)
-    reason = why_headless(line)
+    reason = why_headless(line.flags)
     if reason is not None:
         why = reason or "--headless does not go with attach, which opens the app"
         raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints its state")
@@ -177,7 +177,7 @@ def why_no_screen(target: Target, line: CommandLine) -> str | None:
     """Why the app cannot or shall not show it; None where it can."""
     from perftui.report.kind import Kind
 
-    reason = why_headless(line)
+    reason = why_headless(line.flags)
     if reason is not None:
         return reason
     special = kind(target)

@@ -324,7 +324,7 @@ _MEASURED = "0 faster, 3 slower, 4 no difference, 5 not certain"
 _REFUSED = "2 if it cannot be carried out"
 _CODES = {
     **dict.fromkeys(("replay", "attach"), "0 when you leave, 70 if the app fails"),
-    **dict.fromkeys(("diagnose", "demo"), "the script's, 0 if it is left running"),
+    **dict.fromkeys(("diagnose", "demo"), "the script's"),
     **dict.fromkeys(("try", "tune"), f"{_MEASURED}, 6 the fix did not reach it, 1 error"),
     "compare": _MEASURED,
     **dict.fromkeys(("isolate", "probe"), "0 done, 1 if it cannot be measured"),
@@ -368,7 +368,7 @@ def of_command(own: Command) -> str:
         text = f"Options of a recording, as in perftui --help: {names}."
         lines += textwrap.wrap(text, WIDTH, break_on_hyphens=False)
     codes = textwrap.wrap(f"Exit code: {_CODES.get(own.name, '0 done')}, {_REFUSED}.", WIDTH)
-    return "\n".join((*lines, "", "Examples:", *(f"  {one}" for one in own.examples), *codes))
+    return "\n".join((*lines, "Examples:", *(f"  {one}" for one in own.examples), *codes))
 
 
 def _rows(names: Iterable[str]) -> Iterator[str]:

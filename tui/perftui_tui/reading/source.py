@@ -83,15 +83,6 @@ class RanksRead(Newest):
     """Why other ranks could not be read."""
 
 
-def as_share(tell: Callable[[float], object]) -> Callable[[int, int], None]:
-    """Tells the share of what was read of the whole, 0 to 1."""
-
-    def progressed(read: int, whole: int) -> None:
-        tell(read / whole if whole else 1.0)
-
-    return progressed
-
-
 Post = Callable[[Message], bool]
 Clock = Callable[[], int]
 
@@ -316,6 +307,7 @@ class TraceSource(ReadingThread):
         Raises:
             LoadCancelled: it was stopped meanwhile.
         """
+        from perftui.trace.model import as_share
         from perftui_tui.reading.memory import read_memory
 
         memory = read_memory(self.path, self.stopped.is_set, as_share(self._progressed))

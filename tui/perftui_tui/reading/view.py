@@ -35,11 +35,10 @@ from perftui.fixes.option import FixOption
 from perftui.run.layout import trials_of
 from perftui.run.reader import RunReader, RunSnapshot
 from perftui.script.command_line import script_of
-from perftui.trace.model import Trace, TraceError
+from perftui.trace.model import Trace, TraceError, as_share
 from perftui_tui.reading.first_look import unjudged
 from perftui_tui.reading.memory import NOTHING, AllocationReader
 from perftui_tui.reading.snapshot import JUDGING, Phase, Snapshot, of_trace
-from perftui_tui.reading.source import as_share
 
 if TYPE_CHECKING:
     from perftui.trace.nsys.report import Exporting

@@ -237,7 +237,7 @@ def test_traces_are_checked_too(place: Path, capsys: Capture) -> None:
         (["rank0.pt.trace.json", "--against", "history"], "--against history needs a run"),
         (["RUN", "--junit", "no/such/out.xml"], "no/such/out.xml cannot be written"),
         (["snapshot.pickle"], "is a memory snapshot"),
-        (["RUN", "RUN"], "unexpected 'RUN'; usage: perftui check"),
+        (["RUN", "RUN"], "'; usage: perftui check [RUN or TRACE]"),
         (["nothing.json"], "no such file: nothing.json"),
     ],
 )

@@ -76,7 +76,7 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     play_trial(monkeypatch, fake)
     told = ran(capsys, "try", "loader-workers", str(run))
     assert re.search(
-        r"num_workers 0 -> 4: \d+ to \d+ runs, about \d+ min to .* 50 steps, with the fix", told.err
+        r"num_workers 0 -> 4: \d+ to \d+ runs, about .* min. To prove it, runs of 50 steps, with", told.err
     )
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
@@ -254,7 +254,7 @@ def test_schemas_are_printed(capsys: Capture) -> None:
         assert json.loads(printed(capsys, "schema", name))["title"] == f"perftui {name}"
     whole = json.loads(printed(capsys, "schema"))
     assert len(whole["anyOf"]) == len({kind for kinds in OUTPUTS.values() for kind in kinds})
-    assert "there are report, diagnose, try" in ran(capsys, "schema", "keys", code=2).err
+    assert "There are report, diagnose, try" in ran(capsys, "schema", "keys", code=2).err
 
 
 def test_a_finding_or_a_fix_is_explained_as_json(capsys: Capture) -> None:

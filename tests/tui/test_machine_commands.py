@@ -74,7 +74,7 @@ def test_an_interpreter_that_cannot_run_fails_and_the_rest_is_still_looked_at(
 @pytest.mark.parametrize("command", ["doctor", "probe"])
 def test_words_and_interpreters_that_are_none(command: str, capsys: Capture) -> None:
     assert main([command, "train.py"]) == 2
-    assert "unexpected 'train.py'; usage: perftui doctor" in capsys.readouterr().err
+    assert f"unexpected 'train.py'; usage: perftui {command}" in capsys.readouterr().err
     assert main([command, "--python", "no-such-python"]) == 2
     assert "there is no such interpreter" in capsys.readouterr().err
 

@@ -153,9 +153,7 @@ def test_where_a_fix_brought_nothing_the_next_finding_is_gone_on_with(tmp_path: 
     slower = "1.25x slower (1.16 to 1.35)"
     result = Proof(option.fix, option.title, Outcome.SLOWER, slower, (), 1, 0.8)
     tried = replace(snapshot, proofs={option.fix: result})
-    assert "DO THIS     anomaly detection off   up to 1.66x faster for finding 2  a" in words(
-        tried
-    )
+    assert "DO THIS     anomaly detection off   up to 1.66x faster for finding 2  a" in words(tried)
     following = next_try(tried)
     assert (following.finding, following.option) == (other, untried)
     listed = "\n".join(plain(line) for line in findings(tried, 100, 0))

@@ -179,7 +179,7 @@ async def test_a_wrong_argument_is_an_error_that_says_what_to_do(
             ("report", {"full": "yes"}, "full is true or false, not 'yes'"),
             ("report", {"rows": 0}, "rows needs a whole number from 1 on, not 0"),
             ("table", {"table": "steps", "skip": "a"}, "skip needs a whole number from 0 on"),
-            ("table", {"table": "stps"}, "there is no table 'stps'; there are operators, kernels"),
+            ("table", {"table": "stps"}, "there is no table 'stps'. Did you mean steps?"),
             ("table", {}, "table is missing: Which table."),
             ("report", {"rank": 7}, "the run has no rank 7; its ranks are: 0"),
             ("report", {"path": "nothing"}, "no such file: nothing, and no run 'nothing' in"),

@@ -75,10 +75,8 @@ def test_what_a_trial_proved_is_kept_for_the_app(
     fake.let(len(FASTER))
     play_trial(monkeypatch, fake)
     told = ran(capsys, "try", "loader-workers", str(run))
-    assert re.search(
-        r"num_workers 0 -> 4: \d+ to \d+ runs, about .* min. To prove it, runs of 50 steps, with",
-        told.err,
-    )
+    how = r"num_workers 0 -> 4: \d+ to \d+ runs, about .* min. To prove it, runs of 50 steps"
+    assert re.search(how, told.err)
     assert told.out.startswith("num_workers 0 -> 4: 2.10x faster (2.00 to 2.20)\n")
     kept = read_proof(trials_of(run), "loader-workers")
     assert (kept.headline, len(kept.pairs)) == ("2.10x faster (2.00 to 2.20)", 6)

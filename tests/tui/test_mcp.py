@@ -21,9 +21,9 @@ from mcp_types import CallToolResult
 from perftui.report.csv_tables import TABLES, CsvTable, csv_text
 from perftui.report.output_text import encode_object
 from perftui_tui.cli import main
-from perftui_tui.commands import reference as command
 from perftui_tui.commands import mcp_answer
 from perftui_tui.commands import mcp_server as served
+from perftui_tui.commands import reference as command
 from perftui_tui.commands.line import parse
 from perftui_tui.commands.mcp_answer import MOST_BYTES, Ended, TooLongError, csv_rows, limited
 from perftui_tui.commands.mcp_server import Calls, make_server

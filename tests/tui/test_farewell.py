@@ -138,9 +138,9 @@ def test_leaving_says_how_to_come_back(runs: Path, attached: list[Path], capsys:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["over"], "20231114-110000-over, ended with exit code 3; perftui replay"),
+        (["over"], "20231114-110000-over is over (exited 3); perftui replay"),
         (["."], "no training is running in"),
-        (["."], "the newest, 20231114-110000-over, ended with exit code 3; perftui replay"),
+        (["."], "the newest, 20231114-110000-over is over (exited 3); perftui replay"),
         (["nothing"], "no run 'nothing'"),
         (["--runs", "nowhere"], "no recorded run in"),
         (["a", "b"], "unexpected 'b'"),

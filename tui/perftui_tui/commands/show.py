@@ -152,7 +152,7 @@ def _live_run(line: CommandLine) -> Path:
 def _over(root: Path, manifest: Manifest) -> str:
     """The message that a run is over, how it ended, and what opens it."""
     opens = f"perftui replay {shlex.quote(str(root))} opens it"
-    return f"{root.name}, is over ({manifest.state}); {opens}"
+    return f"{root.name} is over ({manifest.state}); {opens}"
 
 
 def replay(line: CommandLine) -> int:

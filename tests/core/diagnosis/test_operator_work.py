@@ -169,6 +169,7 @@ def backward(
     note: dict[str, Any] | None = NOTE,
     optimizer: float = 0,
     node: str = "CheckpointFunctionBackward",
+    dense_backward: str = "aten::embedding_dense_backward",
 ) -> Facts:
     """10 ms of forward and 20 of backward, so many of them layers that ``node`` calls."""
 
@@ -176,7 +177,7 @@ def backward(
         call(t.forward(), "aten::linear", "aten::addmm", lasting=10_000)
         t.backward().op(f"{NODE}AddmmBackward0").op("aten::mm", us(18_000 - recomputed))
         call(t.close(), f"{NODE}{node}", node, "aten::linear", "aten::addmm", lasting=recomputed)
-        call(t, f"{NODE}EmbeddingBackward0", "aten::embedding_dense_backward", lasting=2_000)
+        call(t, f"{NODE}EmbeddingBackward0", dense_backward, lasting=2_000)
         if optimizer:
             t.optimizer().op("aten::add_", us(1000 * optimizer)).close()
 
@@ -219,6 +220,12 @@ def passes(metrics: float, times: int = 1, *, tensors: int = 60, noted: bool = T
 
 def test_layers_that_a_function_of_the_users_own_calls_in_backward_are_not_recomputed() -> None:
     assert found(backward(6_000, node="PropagateBackward"), "backward-recompute") is None
+
+
+def test_tables_of_bags_are_tables() -> None:
+    bags = "aten::_embedding_bag_dense_backward"
+    story = backward(note=floats(largest=5_000_000), optimizer=10, dense_backward=bags)
+    assert found(story, "dense-gradients")
 
 
 def test_every_pass_but_that_of_backward_is_reported() -> None:

@@ -43,7 +43,7 @@ from perftui.trace.model import NONE, Int64, Mask
 def embedding_gradients(analysis: TraceAnalysis) -> Work:
     """Dense gradients of embedding tables."""
     ops = operators(analysis)
-    dense = ops.named("aten::embedding_dense_backward".__eq__)
+    dense = ops.named(re.compile("aten::_?embedding_(bag_)?dense_backward$").match)
     return work_of(ops, ops.within(dense), dense)
 
 

@@ -135,7 +135,7 @@ def test_one_wheel_is_for_every_python_of_this_platform_and_one_for_all(built: B
     parts, plain = names_in(built.wheel), names_in(built.pure)
     assert parts - plain == LIBRARIES
     assert plain <= parts
-    suffixes = {"", ".css", ".html", ".py", ".pyi", ".so", ".typed", ".txt"}
+    suffixes = {"", ".css", ".html", ".md", ".py", ".pyi", ".so", ".tcss", ".typed", ".txt"}
     assert {Path(name).suffix for name in parts} <= suffixes
     metadata = metadata_of(built.wheel, "METADATA")
     assert metadata == metadata_of(built.pure, "METADATA")

@@ -124,9 +124,10 @@ NETWORK = Entry(
 )
 FINDINGS = Entry(
     "Findings",
-    "The rules whose limits are exceeded, ordered by their cost per step. "
-    "Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x says that the training would be up "
-    "to 1.61x faster without the finding: an estimate, not a promise. ≥: the cost may be higher.",
+    "The rules whose limits are exceeded, by their cost per step; a cause stands before what it "
+    "slows, cautions last. Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x says that the "
+    "training would be up to 1.61x faster without the finding: an estimate, not a promise. ≥: the "
+    "cost may be higher.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )

@@ -43,7 +43,7 @@ from perftui.trace.model import NONE, Int64, Mask
 def embedding_gradients(analysis: TraceAnalysis) -> Work:
     """Dense gradients of embedding tables."""
     ops = operators(analysis)
-    dense = ops.named(re.compile("aten::_?embedding_(bag_)?dense_backward$").match)
+    dense = ops.named(_DENSE.match)
     return work_of(ops, ops.within(dense), dense)
 
 
@@ -151,7 +151,7 @@ FEWEST_ROWS = 1_000_000
 """Elements of a table below which a dense gradient is small compared with the step."""
 
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
-
+_DENSE = re.compile(r"aten::_?embedding_(bag_)?dense_backward$")
 
 _USES_GRADIENT = (
     r"\.grad\b(?!\s*(\(|=(?!=)|is\b|\.detach_|"
@@ -291,7 +291,7 @@ def dense_gradients(facts: Facts) -> Lost | None:
             Figure("optimizer", update.ns, "ns"),
             Figure.share("of all elements in one tensor", share, LARGE_TABLE),
         ),
-        place=line_place(facts, line, "aten::embedding_dense_backward"),
+        place=line_place(facts, line, next(filter(_DENSE.match, judged.operators.trace.names))),
         parts=tuple(dict.fromkeys((*gradient.parts, *update.parts))),
     )
 

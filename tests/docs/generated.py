@@ -18,7 +18,7 @@ from perftui.fixes.option import FixOption
 from perftui.report.markdown import code, plain, table
 from perftui.telemetry import host_sources
 from perftui_tui.commands.mcp_tools import offered
-from perftui_tui.dialogs.help import BY_SCREEN
+from perftui_tui.dialogs.help import BY_SCREEN, TERMS
 from perftui_tui.keys.all_keys import KEYS, Key
 from perftui_tui.keys.own_keys import key_in_file, shown_key
 from tests.docs.documents import DOCUMENTS, ROOT
@@ -34,11 +34,9 @@ _CODE = re.compile(
 """What a text in plain words has of a program."""
 
 _EDITS = {
-    CallChange: "the arguments of a call, or of the option behind it; a trial passes them at run "
-    "time and leaves the source alone.",
-    LineChange: "lines of the source.",
-    FixOption: "nothing in the source: variables of the environment that the training is "
-    "started with.",
+    CallChange: "arguments of a call",
+    LineChange: "lines of the source",
+    FixOption: "variables of the environment",
 }
 
 
@@ -61,9 +59,8 @@ def findings_index() -> str:
     for one in BY_NAME.values():
         judge = one.lost if isinstance(one, Rule) else one.judge
         of["".join(judge.__module__.split(".")[3:4])].append(_link(one.id))
-    return "\n".join(
-        f"- **{SUBJECTS[folder]}.** {', '.join(links)}" for folder, links in of.items()
-    )
+    rows = (f"- **{SUBJECTS[folder]}.** {', '.join(links)}" for folder, links in of.items())
+    return "\n".join(rows)
 
 
 def findings() -> str:
@@ -73,8 +70,8 @@ def findings() -> str:
 
 def fixes_table() -> str:
     """All fixes, each with a link to its section."""
-    rows = [(_link(fix.id), prose(fix.what), _addresses(fix)) for fix in FIXES]
-    return "\n".join(table(("Fix", "What it does", "Addresses"), rows))
+    rows = [(_link(fix.id), _addresses(fix)) for fix in FIXES]
+    return "\n".join(table(("Fix", "Addresses"), rows))
 
 
 def fixes() -> str:
@@ -106,15 +103,9 @@ def _fix(fix: Fix) -> Iterator[str]:
     yield f"*{_sentence(prose(fix.what))}*\n"
     yield f"{prose(fix.explanation)}\n"
     risks = "; ".join(prose(risk.value) for risk in fix.risks)
-    yield f"- **Risks.** {_sentence(risks or 'none that perftui knows')}"
-    yield f"- **Edits** {_edits(fix)}"
-    yield f"- **Addresses** {_addresses(fix)}."
-
-
-def _edits(fix: Fix) -> str:
-    made = typing.get_type_hints(fix.change)["return"]
-    (kind,) = (one for one in typing.get_args(made) if one is not type(None))
-    return _EDITS[kind]
+    made = typing.get_args(typing.get_type_hints(fix.change)["return"])
+    edits = next(_EDITS[kind] for kind in made if kind in _EDITS)
+    yield f"**Edits** {edits}. **Risks:** {risks or 'none that perftui knows'}."
 
 
 def _addresses(fix: Fix) -> str:
@@ -176,6 +167,11 @@ def numbers(screen: str) -> str:
     return "\n".join(f"- **{plain(one.name)}.** {_text(one.text)}" for one in entries)
 
 
+def terms() -> str:
+    """The terms that the help explains."""
+    return "\n".join(f"- **{name}**: {_text(text)}." for name, text in TERMS)
+
+
 def _named(key: Key) -> str:
     _, *others = key.keys.split(",")
     return " ".join(map(code, (key.display, *map(key_in_file, others))))
@@ -198,6 +194,7 @@ KINDS = {
     "about": about,
     "keys": keys,
     "numbers": numbers,
+    "terms": terms,
     "tools": tools,
 }
 

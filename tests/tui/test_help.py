@@ -58,7 +58,7 @@ async def test_what_is_not_sampled_is_told_with_the_reason(tmp_path: Path) -> No
         await press(pilot, "question_mark", until="Help: overview")
         app.screen.query_one("#body", RowView).scroll_end(animate=False)
         await until_shown(pilot, "infiniband: no InfiniBand ports.")
-        await until_shown(pilot, "Intervals in which nothing ran")
+        await until_shown(pilot, "not certain: chance or a busy host")
 
 
 @pytest.mark.keys("app.help")

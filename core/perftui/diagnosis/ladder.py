@@ -109,8 +109,8 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         unknown = f" How well they use it is not known yet: {why}."
         sentence += use_of_card(used, judged.computing) if used else unknown
     else:
-        sentence = f"The model's operators take {step.part_of(judged.computing)}: only computing "
-        sentence += f"less, or faster, helps.{_told('Of their time', operators, TOLD_FROM)}"
+        sentence = f"The CPU is the limit: operators take {step.part_of(judged.computing)}."
+        sentence += _told("Of their time", operators, TOLD_FROM)
         at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
         if named := ", ".join(at):
             sentence += f" Of the forward pass: {named}."
@@ -150,7 +150,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         question=question,
         advice=advice(used)
         if judged.on_device
-        else fewer_calls(facts) or "the longest operators: fuse them, or fewer of them",
+        else fewer_calls(facts) or "fuse the longest operators, or call fewer of them",
     )
 
 
@@ -192,11 +192,7 @@ COMPUTE_BOUND = Rung(
         "operators"
     ),
     judge=_compute_bound,
-    limits=Limits(
-        "gpu-idle calls such a GPU well used.",
-        COMPUTE_BOUND_SHARE,
-        1.0,
-    ),
+    limits=Limits("gpu-idle calls such a GPU well used.", COMPUTE_BOUND_SHARE, 1.0),
 )
 
 MOST_UNEVEN = 1.5
@@ -297,10 +293,7 @@ HEALTHY = Rung(
 )
 
 LIMITS = Limits(
-    "nsys-ai and TraceLens warn of unexplained idle time from 15 %.",
-    0.15,
-    0.25,
-    info=0.10,
+    "nsys-ai and TraceLens warn of unexplained idle time from 15 %.", 0.15, 0.25, info=0.10
 )
 
 MOSTLY = 0.5
@@ -311,7 +304,7 @@ LEAST_NAMED = 0.25
 
 _IDLE = {
     GapCause.INPUT_WAIT.value: "while the training waits for data",
-    GapCause.SYNCHRONISATION.value: "because the host waited for it first",
+    GapCause.SYNCHRONISATION.value: "after the CPU has waited for it",
     GapCause.LAUNCH.value: "while the host launches kernels",
     GapCause.PYTHON.value: "while the host runs Python, with nothing queued",
     GapCause.ALLOCATION.value: "while the host allocates or frees memory in the driver",

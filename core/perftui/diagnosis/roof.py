@@ -89,15 +89,15 @@ def use_of_card(used: Roofline, computing: int) -> str:
 
 
 _TO_DO = {
-    Category.ATTENTION: "scaled_dot_product_attention on its fastest path: is_causal=True in place "
-    "of a mask, 16 bits, heads as wide as a multiple of 8",
-    Category.GEMM: "larger products: larger batches, projections joined into one, sizes in "
-    "multiples of 64; 16 bits",
-    Category.CONVOLUTION: "memory_format=torch.channels_last, 16 bits, cudnn.benchmark",
-    Category.LAYOUT: "memory_format=torch.channels_last for model and input",
-    Category.OPTIMIZER: "fused=True in the optimizer",
+    Category.ATTENTION: "take the fastest path of scaled_dot_product_attention: is_causal=True in "
+    "place of a mask, 16 bits, heads as wide as a multiple of 8",
+    Category.GEMM: "make products larger: larger batches, projections joined into one, sizes in "
+    "multiples of 64; use 16 bits",
+    Category.CONVOLUTION: "use memory_format=torch.channels_last, 16 bits and cudnn.benchmark",
+    Category.LAYOUT: "use memory_format=torch.channels_last for model and input",
+    Category.OPTIMIZER: "pass fused=True to the optimizer",
     **dict.fromkeys(
-        MEMORY_BOUND, "fuse these kernels: torch.compile, or the fused functions of torch"
+        MEMORY_BOUND, "fuse these kernels by torch.compile, or use the fused functions of torch"
     ),
 }
 

@@ -64,7 +64,7 @@ def _head(report: Report) -> Iterator[str]:
     verdict = cut(diagnosis.progress or verdict, 3 * LETTERS)
     yield from wrapped(verdict, "  ", "")
     if top is not None and top.severity is not Severity.HEALTHY:
-        gain = f"{top.gain} without it, " if top.gain else ""
+        gain = f"{top.gain} if this were fixed, " if top.gain else ""
         yield f"  {top.rule}: {gain}{top.confidence.value} confidence"
         yield from _answer(top, report)
     for breakdown in report.breakdowns[:1]:

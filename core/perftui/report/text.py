@@ -78,7 +78,9 @@ def _finding(finding: Finding) -> Iterator[str]:
     healthy = finding.severity is Severity.HEALTHY
     yield finding.severity.name if healthy else f"{finding.severity.name}  {finding.rule}"
     yield f"  {printable(finding.headline)}"
-    gain = f"{finding.gain[0].upper()}{finding.gain[1:]} without it. " if finding.gain else ""
+    gain = (
+        f"{finding.gain[0].upper()}{finding.gain[1:]} if this were fixed. " if finding.gain else ""
+    )
     more = finding.would_raise_confidence
     raised = f"; {more} would raise it" if more else ""
     yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."

@@ -329,7 +329,7 @@ def test_a_busy_gpu_is_healthy_only_where_it_comes_near_the_card(
 
 def test_the_largest_savings_are_named_first_and_what_is_not_known_is_said() -> None:
     story = busy_with(attending(500, 0.1), K(BF16, 490, MM, args=product(490, 0.8)))
-    assert answer_to(finding_of(story, "compute-bound")).startswith("scaled_dot_product_attention")
+    assert answer_to(finding_of(story, "compute-bound")).startswith("take the fastest path")
     assert finding_of(story, "compute-bound").sentence == (
         "The GPU is the limit: it computes 990 µs of each 1.0 ms step (99 %). Of its kernels' "
         "time: attention 51 %, matrix products 49 %. They reach 45 % of the card's rates; at the "

@@ -235,8 +235,8 @@ FINDINGS = (
         "holds them: at least 5.0 ms of each 30 ms step (17 %) at train.py:20.",
         cost_ns=5 * MS, severity=WARNING),
     says("unused-gradients", passes.gan,
-        "Backward continues into a model that another optimizer trains, and those gradients are "
-        "thrown away: 6.0 ms of each 23 ms step (26 %) at train.py:10; detach() its output.",
+        "Backward continues into a model that another optimizer trains, for 6.0 ms of each 23 ms "
+        "step (26 %) at train.py:10, and those gradients are thrown away.",
         cost_ns=about(6 * MS), severity=CRITICAL),
     says("dense-gradients", operator_work.dense,
         "An embedding table of 5.0 million numbers at train.py:25 gets a dense gradient, and the "
@@ -250,7 +250,7 @@ FINDINGS = (
         "float32 takes half of that or less.", cost_ns=50 * MS),
     says("filled-gradients", lambda: needless_work.pieces(3),
         "Backward fills a whole tensor with zeros for each of 10 pieces of 1 tensor at "
-        "model.py:12 and adds them up: 30 ms of each 100 ms step (30 %).",
+        "model.py:12 and adds them up, which takes 30 ms of each 100 ms step (30 %).",
         cost_ns=about(30 * MS), source="/p/model.py:12"),
     says("expanded-operand", lambda: needless_work.expanded(5),
         "An operand is expanded and copied before 1 matrix product at model.py:12: the "

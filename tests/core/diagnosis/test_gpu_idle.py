@@ -275,7 +275,7 @@ def test_the_finding_names_the_line_that_was_counted_if_a_gpu_waited_for_it() ->
         make_run(phases={"forward": 1}, **ON_GPU), window(sync_call("item", 33, 2, 4 * MS))
     )
     finding = finding_of(synchronising(300), "sync-bound", run)
-    assert "(item at train.py:33)" in finding.sentence
+    assert finding.sentence.startswith("item at train.py:33 makes the CPU wait")
     (fact,) = (fact for fact in finding.facts if fact.label == "item, a step")
     assert (fact.value, fact.unit) == (2 * MS, "ns")
     assert fact.place.source == "/home/a/train.py:33"

@@ -154,8 +154,8 @@ def test_workers_with_threads_of_their_own_and_the_training_want_too_many_cores(
     found = top(*rows, cores=2, num_workers=4)
     assert found.rule == "workers-oversubscribed"
     assert found.sentence.endswith(
-        "4 workers, each with 4 threads, and the training want 14.6 of 2 cores, and a worker "
-        "waits 40 % of its time for a core."
+        "4 workers, each with 4 threads, and the training could use 14.6 cores and have 2: a "
+        "worker waits 40 % of its time for a core."
     )
     assert found.fixes == ("worker-threads",)
     run = run_of(*rows, cores=2, num_workers=4)
@@ -183,7 +183,7 @@ def test_handing_over_is_told_by_the_training_by_workers_or_by_what_nobody_makes
     found = top(worker(0, busy=0.2), steps=steps)
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "for 75 % of that it unpacks what 2 workers hand over; without workers "
+        "for 75 % of that time it unpacks what 2 workers hand over; without workers "
         "(num_workers=0) a step would take about 40 ms."
     )
     assert top(worker(0), steps=step_table(100, STEPS, input_cpu=30 * MS)).rule != found.rule
@@ -196,7 +196,7 @@ def test_handing_over_is_told_by_the_training_by_workers_or_by_what_nobody_makes
     found = top(worker(0, busy=0.1), worker(1, busy=0.1))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
-        "2 workers make batches in only 10 % of the time, and the rest is handing them over; "
+        "2 workers make batches in only 10 % of the time, and hand them over in the rest; "
         "without workers (num_workers=0) a step would take about 30 ms."
     )
     assert (found.place.source if found.place else None) == "train.py:4"
@@ -257,7 +257,7 @@ def bursts(every: int, wait: float = 100) -> Table:
 def test_batches_that_come_in_bursts() -> None:
     found = top(worker(0, busy=0.6, cpu=0.5), steps=bursts(4))
     assert found.rule == "input-bursty"
-    assert "every 4 steps it waits long, and hardly at all in between" in found.sentence
+    assert "every 4 steps the training waits long, and hardly at all in between" in found.sentence
     # Workers that are busy all the time make no more, however deep the queue is.
     busy = worker(0, busy=0.95), worker(1, busy=0.95)
     assert top(*busy, steps=bursts(4)).rule == "input-worker-bound"

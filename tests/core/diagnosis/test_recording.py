@@ -167,7 +167,7 @@ def test_a_file_that_is_cut_off_before_its_last_kernel_has_no_verdict_about_idle
 ) -> None:
     facts = cut(share, **DEVICES)
     finding = finding_of(facts, "trace-incomplete")
-    assert finding.sentence.startswith("The file is cut off, and kernels stood behind its end")
+    assert finding.sentence.startswith("The file is cut off before its last kernels")
     assert finding.advice == "copy the file again; if it was written like that, record again"
     rules = [one.rule for one in diagnosed(facts).findings]
     assert rules == [*(["host-calls"] if not share else []), "trace-incomplete"]

@@ -59,8 +59,8 @@ def test_the_loop_and_what_it_repeats_are_named(tmp_path: Path) -> None:
     it = found(trained(tmp_path, 0.3), "repeated-work")
     assert it is not None
     assert it.sentence == (
-        "weigh(games) at train.py:6 gives the same in each turn of the loop at train.py:5, and is "
-        "computed each time: this takes 30 ms of each 100 ms step (30 %)."
+        "weigh(games) at train.py:6 gives the same result in each turn of the loop at train.py:5, "
+        "and is computed each time: this takes 30 ms of each 100 ms step (30 %)."
     )
     assert it.advice == "compute weigh(games) once, before the loop at train.py:8, and pass it on"
     assert it.cost_ns == pytest.approx(30 * MS, rel=0.02)
@@ -98,8 +98,8 @@ def test_a_result_that_nothing_reads_has_its_part_of_what_its_function_takes(
     it = found(trained(tmp_path, 0.4, UNREAD), "unread-result")
     assert it is not None
     assert it.sentence == (
-        "wide = spread(x + step) at train.py:6 is read by nothing afterwards: it is one of 2 uses "
-        "of what takes 50 ms of each 100 ms step (50 %)."
+        "wide = spread(x + step) at train.py:6 is never read afterwards: it is one of 2 uses of "
+        "what takes 50 ms of each 100 ms step (50 %)."
     )
     assert it.advice == "leave wide = spread(x + step) out"
     assert it.cost_ns == pytest.approx(25 * MS, rel=0.02)
@@ -144,6 +144,6 @@ def test_work_of_loader_workers_counts_as_far_as_it_is_waited_for(tmp_path: Path
     assert it is judged.top
     assert it is not None
     assert it.sentence.startswith(
-        "np.sin(self.series) at train.py:5 gives the same for each sample"
+        "np.sin(self.series) at train.py:5 gives the same result for each sample"
     )
     assert it.cost_ns == pytest.approx(60 * MS, rel=0.02)

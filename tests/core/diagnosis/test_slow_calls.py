@@ -17,6 +17,7 @@ import pytest
 
 from perftui.diagnosis.slow_calls.lookup import ROWS, advised, row_of
 from perftui.diagnosis.slow_calls.row import ITEM, STEP, Seen
+from perftui.diagnosis.symptoms.operators.loops import WHOLE
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
@@ -125,7 +126,8 @@ def test_a_finding_says_what_to_do_about_what_its_line_does(
     [
         ("growing-steps", "look for what grows: inputs, caches, files", True),
         ("growing-steps", "add them once, before the loop", False),
-        ("compute-bound", "the longest operators: fuse them, or fewer of them", True),
+        ("compute-bound", "fuse the longest operators, or call fewer of them", True),
+        ("per-parameter-loop", WHOLE, True),
         ("compute-bound", "lower precision", False),
         ("gpu-idle", "", False),
     ],

@@ -133,7 +133,7 @@ def test_a_slow_start_does_not_count_and_operators_all_the_time_are_no_health() 
     diagnosis = judged(phases={"input_wait": 0.1, "forward": 12, "backward": 20, "other": 0.9})
     assert rules(diagnosis) == ["compute-bound"]
     assert diagnosis.findings[0].sentence.startswith(
-        "The model's operators take 32 ms of each 33 ms step (97 %)"
+        "The CPU is the limit: operators take 32 ms of each 33 ms step (97 %)"
     )
     assert reasons(diagnosis)["healthy"].endswith("what this CPU could achieve is not known")
 

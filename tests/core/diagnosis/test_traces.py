@@ -56,8 +56,8 @@ def test_waiting_for_the_device_is_named_with_the_operator_and_the_line() -> Non
     finding = finding_of(synchronising(300), "sync-bound")
     assert (finding.severity, finding.confidence) == (Severity.CRITICAL, Confidence.LOW)
     assert finding.sentence == (
-        "The GPU idles 300 µs of each 1.0 ms step (30 %) because the host waited for it first "
-        "(aten::item at train.py:31)."
+        "aten::item at train.py:31 makes the CPU wait for the GPU; the GPU then idles 300 µs of "
+        "each 1.0 ms step (30 %)."
     )
     assert (finding.cost_ns, finding.step_ns, finding.steps) == (300_000, MS, 4)
     places = [fact.place for fact in finding.facts if fact.place]
@@ -120,13 +120,13 @@ def test_what_backward_launches_is_placed_where_forward_calls_it(forward: int, l
 @pytest.mark.parametrize(
     ("story", "helps"),
     [
-        (launching(every=16), "CUDA graphs, torch.compile; a larger batch"),
+        (launching(every=16), "use CUDA graphs, torch.compile or larger batches"),
         (
             launching(every=16).optimizer_step(us(10)),
-            "CUDA graphs, torch.compile, fused optimizers; a larger batch",
+            "use CUDA graphs, torch.compile, fused optimizers or larger batches",
         ),
-        (launching(kernels=99, every=16), "a larger batch, or several steps in one CUDA graph"),
-        (launching(length=10, every=16), "less host work per launch: torch.compile"),
+        (launching(kernels=99, every=16), "use a larger batch, or several steps in a CUDA graph"),
+        (launching(length=10, every=16), "use torch.compile for less host work per launch"),
     ],
     ids=["many short", "many short of a training", "few", "long"],
 )
@@ -277,8 +277,8 @@ def test_many_short_waits_cost_what_they_take_from_the_host() -> None:
     story = training().repeat(4, step)
     finding = finding_of(story.launch("gemm", us(1), call=CALL, starts=story.now), "sync-bound")
     assert finding.sentence == (
-        "The GPU idles 240 µs of each 1.0 ms step (24 %) because the host waited for it first "
-        "(aten::item at train.py:18, 20 times a step)."
+        "aten::item at train.py:18 makes the CPU wait for the GPU 20 times a step; the GPU then "
+        "idles 240 µs of each 1.0 ms step (24 %)."
     )
     assert "launch-bound" in finding.parts
 

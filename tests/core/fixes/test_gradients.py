@@ -347,7 +347,7 @@ def test_where_the_source_is_certain_its_text_is_tried(tmp_path: Path) -> None:
     given = Facts(run, facts.analysis)
     finding = found(given, "unused-gradients")
     assert finding is not None
-    assert (finding.place.line, finding.advice[:34]) == (9, "requires_grad_(False) on Sequentia")
+    assert (finding.place.line, finding.advice[:34]) == (9, "call requires_grad_(False) on Sequ")
     (option,) = options(finding, given)
     assert (option.override, option.line, option.script_word) == (None, 8, 1)
     assert b"backbone.requires_grad_(False)" in option.patch.after

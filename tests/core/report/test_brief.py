@@ -57,7 +57,7 @@ def test_text_has_the_verdict_what_to_do_the_step_and_the_next_command() -> None
     assert brief_text(found).splitlines() == [
         "train.py: 30 steady steps, mean 10 ms",
         "WARNING  It waits, at train.py:1.",
-        "  rule-0: up to 10.00x faster without it, medium confidence",
+        "  rule-0: up to 10.00x faster if this were fixed, medium confidence",
         "  fix fix-1: do 1",
         "  risk: changes the shuffle of later epochs; may change the last digits of",
         "      results",

@@ -43,8 +43,7 @@ PARTS = Entry(
     "Mean step",
     "The mean step split into parts that sum to it: data loader wait, loader start, forward, "
     "backward, optimizer, the profiler, and the rest. Above it is the share that perftui took of "
-    "all steps, highlighted if it is over the limit; 'at most' comes before a share that may be "
-    "over it, as steps differ from each other anyway.",
+    "all steps, highlighted if it is over the limit; 'at most' marks a share that may be over it.",
     "milliseconds, and per cent of the step",
     "hooks at the phase boundaries, on the host's clock; in a trace the time intervals of kernels "
     "and operators, merged before they are summed",
@@ -125,16 +124,15 @@ NETWORK = Entry(
 FINDINGS = Entry(
     "Findings",
     "The rules whose limits are exceeded, ordered by their cost per step. "
-    "Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x says that the training would be up "
-    "to 1.61x faster without the finding: an estimate, not a promise. ≥: the cost may be higher.",
+    "Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x: 1.61x faster at most if this were "
+    "fixed, by estimate. ≥: the cost may be higher.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )
 GAPS = Entry(
     "Gaps",
-    "Intervals in which nothing ran on the GPU, with what the host did meanwhile. First their sum "
-    "by cause, with the number of gaps that are mostly due to that cause, the longest gap, and "
-    "the line of code.",
+    "Intervals in which nothing ran on the GPU, first summed by what the host did meanwhile: the "
+    "number of gaps mostly due to that cause, the longest gap, and the line of code.",
     "microseconds or milliseconds",
     "time intervals of kernels and copies in a profiled window, merged over all streams",
     "few and short; each is time that the GPU waits",
@@ -142,9 +140,8 @@ GAPS = Entry(
 SELF = Entry(
     "Own and total",
     "Total is the time from the start to the end of a call; own excludes the operators it calls. "
-    "Own times can be summed; the total of a caller includes its callees. CUDA runtime calls "
-    "(cudaLaunchKernel) are part of own CPU; torch's key_averages() excludes them from Self CPU "
-    "and lists them as rows.",
+    "CUDA runtime calls (cudaLaunchKernel) are part of own CPU; torch's key_averages() excludes "
+    "them from Self CPU and lists them as rows.",
     "microseconds or milliseconds",
     "torch's profiler: operators on the host, kernels on the device",
 )
@@ -199,10 +196,9 @@ SPEEDUP = Entry(
 )
 PROOF = Entry(
     "Gain and proof of a fix",
-    '"Up to" is what the step would gain without the finding. After a trial by '
-    "pairs of runs: step time without the fix divided by step time with it, and in brackets the "
-    "range that holds the true ratio with 95 % confidence. The result is checked after 6, 9 and 14 "
-    "pairs; {diagnosis.try_fix} starts a trial.",
+    '"Up to" is the gain if the finding cost nothing any more. After pairs of runs: step time '
+    "without the fix divided by step time with it, and in brackets the range that holds the true "
+    "ratio with 95 % confidence. {diagnosis.try_fix} starts a trial.",
     "times faster",
     "separate pairs of runs; the very first run is not counted",
     "an interval that does not include 1",
@@ -254,6 +250,21 @@ PANES: dict[str, Entry] = {
 """Parts that can have the focus, by their scope in the table of keys."""
 
 
+TERMS = (
+    ("warm-up", "the first steps, which load code and fill caches; they do not count"),
+    ("steady step", "a step after the warm-up that is not profiled: means are over these"),
+    ("window", "a few steps that torch's profiler records in full, now and then"),
+    ("gap", "an interval in which nothing runs on the GPU"),
+    ("launch-bound", "the CPU launches kernels more slowly than the GPU runs them"),
+    ("queue wait", "the GPU idles with work queued: it waits for something, such as another rank"),
+    ("correlation", "the number that ties a kernel to the call that launched it"),
+    ("exposed", "copies or communication while nothing computes: overlap would hide them"),
+    ("own time", "time of a call without the operators that it calls; profilers say self time"),
+    ("not certain", "chance or a busy host may explain it: {compare.prove_fix} runs pairs"),
+)
+"""Words of the screens, each in one line."""
+
+
 class HelpDialog(ChoiceDialog):
     """Help for one screen; ``pane`` is the scope of the part that has the focus, ``snapshot``
     what is on screen."""
@@ -272,6 +283,9 @@ class HelpDialog(ChoiceDialog):
             *help_rows(screen),
             *metric_rows(screen),
             *missing_rows(screen, snapshot),
+            (),
+            row(("Ten terms", "bold")),
+            *(Prose(hint(f"{term}: {text}."), indent="  ") for term, text in TERMS),
             *rule_rows(screen),
         )
         super().__init__(f"Help: {screen}", body, choices)

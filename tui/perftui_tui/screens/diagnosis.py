@@ -217,7 +217,7 @@ def _cost(finding: Finding, proof: Proof | None, cells: int) -> list[Row]:
     if finding.gain:
         estimated = "" if proof is None else " (estimated)"
         style = "good" if proof is None else "dim"
-        rows.append(row((f"  {finding.gain} without it{estimated}", style)))
+        rows.append(row((f"  {finding.gain} if this were fixed{estimated}", style)))
     rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
     if finding.would_raise_confidence:
         rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")

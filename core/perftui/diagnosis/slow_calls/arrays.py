@@ -159,7 +159,7 @@ ROWS = (
     SlowCall(
         "convolved-directly",
         "{call} multiplies each sample by each tap",
-        "scipy.signal.fftconvolve or oaconvolve, if both are long",
+        "use scipy.signal.fftconvolve or oaconvolve, if both are long",
         sources.FFTCONVOLVE,
         "numpy.convolve numpy.correlate",
         frames=r"^$|^numpy/",
@@ -177,7 +177,7 @@ ROWS = (
     SlowCall(
         "interpolation-made",
         "{call} builds an interpolation for each item",
-        "np.interp for straight lines, or resample everything once before training",
+        "use np.interp for straight lines, or resample everything once before training",
         sources.INTERPOLATION,
         "scipy.interpolate.interp1d scipy.interpolate.CubicSpline scipy.interpolate.splrep "
         "scipy.interpolate.UnivariateSpline scipy.interpolate.InterpolatedUnivariateSpline "
@@ -200,8 +200,8 @@ ROWS = (
     SlowCall(
         "noise-drawn",
         "{call} draws float64 numbers with NumPy's old generator",
-        "rng.standard_normal(shape, dtype=np.float32) of np.random.default_rng(), or add the noise "
-        "to the batch on the device",
+        "use rng.standard_normal(shape, dtype=np.float32) of np.random.default_rng(), or add "
+        "the noise to the batch on the device",
         sources.GENERATOR,
         "numpy.random.normal numpy.random.randn numpy.random.standard_normal",
         native=True,
@@ -211,8 +211,8 @@ ROWS = (
     SlowCall(
         "fft-per-item",
         "{call} transforms each item by itself on the CPU",
-        "torch.fft on the whole batch on the device, scipy.fft (float32 stays float32), or compute "
-        "it once before training",
+        "use torch.fft on the whole batch on the device or scipy.fft (float32 stays float32), "
+        "or compute it once before training",
         sources.SCIPY_FFT,
         "numpy.fft.*",
         frames=r"^numpy/fft/",
@@ -296,7 +296,7 @@ ROWS = (
     SlowCall(
         "array-of-tensors",
         "np.array of a list of tensors converts each element by itself",
-        "torch.stack the tensors, then .numpy() once",
+        "call torch.stack on the tensors, then .numpy() once",
         sources.ARRAYS_IN_LIST,
         "numpy.array numpy.asarray",
         frames=r"torch/_tensor\.py",
@@ -390,14 +390,14 @@ ROWS = (
     SlowCall(
         "array-unique",
         "{call} sorts all values each time",
-        "np.bincount for small whole numbers, or compute it once before training",
+        "use np.bincount for small whole numbers, or compute them once before training",
         sources.VECTORIZE,
         "numpy.unique numpy.isin numpy.in1d numpy.intersect1d numpy.setdiff1d",
     ),
     SlowCall(
         "array-histogram",
         "{call} bins all values on the CPU each time",
-        "np.bincount for whole numbers, torch.histc on the device, or every N steps",
+        "use np.bincount for whole numbers or torch.histc on the device, or do it every N steps",
         sources.HISTOGRAMS,
         "numpy.histogram numpy.histogram2d numpy.histogramdd",
     ),
@@ -413,7 +413,7 @@ ROWS = (
     SlowCall(
         "spline-interpolation",
         "{call} interpolates with splines, on the CPU, for each item",
-        "torch.nn.functional.interpolate or grid_sample on the batch, cv2, or order=1 with "
+        "use torch.nn.functional.interpolate or grid_sample on the batch, cv2, or order=1 with "
         "prefilter=False",
         sources.RESIZE,
         "scipy.ndimage.zoom scipy.ndimage.rotate scipy.ndimage.shift scipy.ndimage.map_coordinates "
@@ -440,7 +440,8 @@ ROWS = (
     SlowCall(
         "signal-transformed",
         "{call} computes a spectrogram on the CPU for each item",
-        "torch.stft or torchaudio.transforms on the whole batch, on the device, or compute it once",
+        "use torch.stft or torchaudio.transforms on the whole batch, on the device, or compute "
+        "it once",
         sources.RESAMPLERS,
         "scipy.signal.stft scipy.signal.spectrogram scipy.signal.filtfilt scipy.signal.welch "
         "librosa.stft librosa.feature.* librosa.cqt librosa.effects.* librosa.pyin librosa.yin",
@@ -525,7 +526,8 @@ ROWS = (
     SlowCall(
         "compiled-by-numba",
         "numba compiles a function while the training runs",
-        "@njit(cache=True), call it once before training, and always with the same types",
+        "use @njit(cache=True), call the function once before training, and always with the "
+        "same types",
         sources.NUMBA,
         frames=r"^numba/(core/(compiler|dispatcher|typeinfer|lowering|codegen|types)|np/ufunc)|"
         r"^llvmlite/",
@@ -534,7 +536,7 @@ ROWS = (
     SlowCall(
         "distances-on-cpu",
         "{call} compares all pairs on the CPU",
-        "torch.cdist or a matrix product on the device, in batches",
+        "use torch.cdist or a matrix product on the device, in batches",
         sources.CDIST,
         "scipy.spatial.distance.* sklearn.metrics.pairwise.* sklearn.metrics.pairwise_distances",
         frames=r"^(scipy/spatial|sklearn/metrics)/",

@@ -178,7 +178,7 @@ ROWS = (
     SlowCall(
         "batches-dispatched",
         "one process makes the batches of all ranks, and the others wait for it",
-        "DataLoaderConfiguration(dispatch_batches=False), with a dataset that shards itself",
+        "use DataLoaderConfiguration(dispatch_batches=False), with a dataset that shards itself",
         sources.DISPATCHED,
         frames=r"DataLoaderDispatcher\.\S+ > (accelerate/utils/operations|torch/distributed/)",
         least=0.4,
@@ -186,7 +186,7 @@ ROWS = (
     SlowCall(
         "data-pipes",
         "DataPipes pass each element through several generators and hooks in Python",
-        "a Dataset with __getitem__ or __getitems__, or pipes that work on whole batches",
+        "use a Dataset with __getitem__ or __getitems__, or pipes that work on whole batches",
         sources.PIPES,
         frames=r"torch/utils/data/datapipes/|^torchdata/datapipes/",
         where="item",

@@ -63,7 +63,7 @@ _OF_LINES = _OF_INPUT | frozenset(
 )
 """Rules whose line, or operator, is what takes the time."""
 
-_GENERAL = ("look for what grows", "the longest operators", "operators on the whole tensor")
+_GENERAL = ("look for what grows", "fuse the longest operators", "compute on the whole tensor")
 """Advice that begins so is none yet."""
 
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}

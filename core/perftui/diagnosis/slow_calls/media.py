@@ -125,7 +125,7 @@ ROWS = (
     SlowCall(
         "video-scanned",
         "{call} scans the whole file when it is opened, to find its frames exactly",
-        "seek_mode='approximate', and keep decoders of files that are read again",
+        "pass seek_mode='approximate', and keep decoders of files that are read again",
         sources.APPROXIMATE,
         "torchcodec.decoders.VideoDecoder",
         frames=r"^torchcodec/",
@@ -135,8 +135,8 @@ ROWS = (
     SlowCall(
         "video-decoded",
         "the frames of a video are decoded one after another, in one thread",
-        "stream.thread_type = 'AUTO', seek to the part that is used, and store clips at the size "
-        "that is used",
+        "set stream.thread_type = 'AUTO', seek to the part that is used, and store clips at the "
+        "size that is used",
         sources.AV_THREADS,
         "*.decode *.demux",
         frames=r"^$|^av/",
@@ -492,7 +492,7 @@ ROWS = (
     SlowCall(
         "blurred-per-item",
         "blurs and sharpening filter each image on the CPU",
-        "a smaller kernel, fewer images, or the batch on the device "
+        "use a smaller kernel or fewer images, or blur the batch on the device "
         "(torchvision.transforms.v2, kornia)",
         sources.HUE,
         frames=r"gaussian_blur|GaussianBlur|adjust_sharpness|_blurred_degenerate_image",
@@ -502,8 +502,8 @@ ROWS = (
     SlowCall(
         "auto-augmented",
         "AutoAugment and its like apply several operations to each image on the CPU",
-        "fewer operations (TrivialAugmentWide), tensors of uint8 instead of Pillow images, "
-        "or the batch on the device",
+        "use fewer operations (TrivialAugmentWide) or tensors of uint8 instead of Pillow "
+        "images, or transform the batch on the device",
         sources.HUE,
         frames=r"torchvision/transforms/(v2/_auto_augment|autoaugment)\.py|timm/data/auto_augment\.py",
         where="item",
@@ -541,7 +541,7 @@ ROWS = (
     SlowCall(
         "skimage-transform",
         "{call} works in float64, with splines and anti-aliasing, on the CPU",
-        "cv2.resize, or torch.nn.functional.interpolate on the batch",
+        "use cv2.resize, or torch.nn.functional.interpolate on the batch",
         sources.RESIZE,
         "skimage.transform.* skimage.filters.* skimage.morphology.* skimage.exposure.* "
         "skimage.segmentation.*",
@@ -610,8 +610,8 @@ ROWS = (
     SlowCall(
         "filtered-recursively",
         "{call} computes one sample of the signal after another",
-        "scipy.signal.lfilter on the CPU once before training, or a convolution with the "
-        "truncated response",
+        "call scipy.signal.lfilter on the CPU once before training, or use a convolution with "
+        "the truncated response",
         sources.LFILTER,
         "torchaudio.functional.* torchaudio.transforms.*",
         frames=r"torchaudio/functional/filtering\.py\S* \S*(lfilter|biquad|filtfilt|_core_loop|"

@@ -17,7 +17,8 @@ ROWS = (
     SlowCall(
         "parametrized-in-loop",
         "a parametrized weight is computed anew in each turn of the loop over {over}",
-        "torch.nn.utils.parametrize.cached() around the loop, or take the weight once before it",
+        "put torch.nn.utils.parametrize.cached() around the loop, or take the weight once "
+        "before it",
         sources.PARAMETRIZED,
         "*",
         loop=r"parametrized",
@@ -27,8 +28,9 @@ ROWS = (
         "recurrent-layer-in-loop",
         "a recurrent layer is called once for each of {over} (line {begins}), though all that it "
         "reads but its own state is known before",
-        "one call with the whole sequence, of {whole} shifted by one step (torch.cat([first, "
-        "{whole}[:, :-1]], 1)): the layer hands its state on itself, and one loss takes all",
+        "make one call with the whole sequence, of {whole} shifted by one step "
+        "(torch.cat([first, {whole}[:, :-1]], 1)): the layer hands its state on itself, and one "
+        "loss takes all",
         sources.CELLS,
         "*",
         loop=r"carry.* taught",
@@ -123,8 +125,9 @@ ROWS = (
     SlowCall(
         "modules-one-by-one",
         "the modules of {whole} are called one after another, though none needs another's result",
-        "one layer with all outputs, split afterwards, if they read the same input; else torch.bmm "
-        "of stacked weights, a grouped convolution, or torch.func.stack_module_state with vmap",
+        "use one layer with all outputs, split afterwards, if they read the same input; else "
+        "torch.bmm of stacked weights, a grouped convolution, or torch.func.stack_module_state "
+        "with vmap",
         sources.HEADS,
         "*",
         loop=r"^modules free",
@@ -135,7 +138,7 @@ ROWS = (
     SlowCall(
         "cell-step-by-step",
         "a recurrent cell is called once for each of {over}",
-        "nn.LSTM, nn.GRU or nn.RNN with the same weights on the whole sequence",
+        "use nn.LSTM, nn.GRU or nn.RNN with the same weights on the whole sequence",
         sources.CELLS,
         "*",
         loop=r"carry.* cell",
@@ -147,9 +150,9 @@ ROWS = (
         "linear-recurrence",
         "{needs} of each turn is a multiple of the one before and something more, computed one by "
         "one",
-        "a filter over the whole array, once for all that reads it: scipy.signal.lfilter([1], [1, "
-        "-factor], ...), flipped where the loop runs backwards, or torchaudio.functional.lfilter "
-        "where gradients are needed",
+        "filter the whole array, once for all that reads it: scipy.signal.lfilter([1], [1, "
+        "-factor], ...), flipped where the loop runs backwards, or "
+        "torchaudio.functional.lfilter where gradients are needed",
         sources.LFILTER,
         "*",
         loop=r"carry linear",
@@ -207,7 +210,7 @@ ROWS = (
     SlowCall(
         "cross-entropy-for-each",
         "a loss is computed for each of {over} by itself, though none needs another's",
-        "one call on all, with both arguments flattened (.flatten(0, 1)): {at_once}; "
+        "make one call on all, with both arguments flattened (.flatten(0, 1)): {at_once}; use "
         "reduction='none' with a mask or weights where not all count alike",
         sources.VECTORIZE,
         "*",
@@ -219,8 +222,8 @@ ROWS = (
     SlowCall(
         "loss-for-each",
         "a loss is computed for each of {over} by itself, though none needs another's",
-        "one call on all (lists stacked before): {at_once}, whose mean is the mean of theirs; "
-        "reduction='none' with a mask or weights where not all count alike",
+        "make one call on all (lists stacked before): {at_once}, whose mean is the mean of "
+        "theirs; use reduction='none' with a mask or weights where not all count alike",
         sources.VECTORIZE,
         "*",
         loop=r"^(time steps|columns|samples) free.* loss",
@@ -231,8 +234,8 @@ ROWS = (
     SlowCall(
         "classes-one-by-one",
         "a mask and small operators for each class of {whole}, one after another",
-        "one call for all classes: one_hot or bincount of {whole}, index_add_ or scatter_add_ by "
-        "it, or a product with a matrix of classes",
+        "make one call for all classes: one_hot or bincount of {whole}, index_add_ or "
+        "scatter_add_ by it, or a product with a matrix of classes",
         sources.VECTORIZE,
         "*",
         loop=r"^classes free",
@@ -242,8 +245,8 @@ ROWS = (
     SlowCall(
         "added-one-by-one",
         "{whole} is added to entry by entry, at an index out of the data",
-        "{whole}.index_add_(0, indices, values) for all at once, torch.bincount for counts; of "
-        "arrays np.add.at or np.bincount(indices, weights)",
+        "call {whole}.index_add_(0, indices, values) for all at once or torch.bincount for "
+        "counts; for arrays, np.add.at or np.bincount(indices, weights)",
         sources.INDEX_ADD,
         "*",
         loop=r"^entries",
@@ -277,7 +280,7 @@ ROWS = (
     SlowCall(
         "filled-by-lengths",
         "{over} are worked through one by one, for a part of another length in each",
-        "a mask for all at once, torch.arange(longest) < lengths[:, None], and where() or a "
+        "make one mask for all, torch.arange(longest) < lengths[:, None], and use where() or a "
         "product with it; torch.nn.utils.rnn.pad_sequence joins tensors of several lengths",
         sources.PADDING,
         "*",
@@ -383,8 +386,8 @@ ROWS = (
     SlowCall(
         "environments-one-by-one",
         "the environments of {whole} are stepped one after another",
-        "a simulator with arrays for all of them, or gymnasium.vector.AsyncVectorEnv in other "
-        "processes; one call of the policy for all observations",
+        "use a simulator with arrays for all of them, or gymnasium.vector.AsyncVectorEnv in "
+        "other processes, and call the policy once for all observations",
         sources.VECTOR_ENV,
         "*",
         loop=r"^environments",
@@ -395,8 +398,8 @@ ROWS = (
     SlowCall(
         "words-one-by-one",
         "{whole} is gone through piece by piece in Python",
-        "a fast tokenizer on the whole batch, or np.frombuffer(text.encode(), np.uint8) as an "
-        "index into a table of ids; once before training if texts stay the same",
+        "use a fast tokenizer on the whole batch, or np.frombuffer(text.encode(), np.uint8) as "
+        "an index into a table of ids; do that once before training if texts stay the same",
         sources.TOKENS_AT_ONCE,
         "*",
         loop=r"^texts",
@@ -416,7 +419,7 @@ ROWS = (
     SlowCall(
         "parametrization",
         "most of the line's time is computing a parametrized weight, not using it",
-        "torch.nn.utils.parametrize.cached() around a step that uses it several times; "
+        "put torch.nn.utils.parametrize.cached() around a step that uses it several times; "
         "orthogonal(orthogonal_map='cayley' or 'householder') is cheaper than 'matrix_exp'",
         sources.PARAMETRIZED,
         frames=r"torch/nn/utils/(parametrize|parametrizations)\.py",
@@ -455,7 +458,7 @@ ROWS = (
     SlowCall(
         "matrix-inverted",
         "{call} inverts a matrix to multiply by it",
-        "torch.linalg.solve, or a Cholesky factor with torch.cholesky_solve",
+        "use torch.linalg.solve, or a Cholesky factor with torch.cholesky_solve",
         sources.SOLVE,
         "torch.inverse torch.linalg.inv torch.linalg.pinv torch.pinverse *.inverse *.pinverse",
         native=True,
@@ -644,7 +647,7 @@ ROWS = (
     SlowCall(
         "graph-normalised",
         "the graph is normalised or completed anew in each call of the layer",
-        "GCNConv(cached=True) for one fixed graph, or gcn_norm once before training with "
+        "use GCNConv(cached=True) for one fixed graph, or gcn_norm once before training with "
         "normalize=False",
         sources.GRAPHS,
         frames=r"torch_geometric/(nn/conv/gcn_conv\.py\S* gcn_norm|utils/(loop|_?degree|_?scatter|"
@@ -668,7 +671,7 @@ ROWS = (
     SlowCall(
         "graphs-joined",
         "graphs of a batch are joined in Python, attribute by attribute",
-        "fewer attributes for each graph, larger graphs, or joined graphs stored once; more "
+        "use fewer attributes for each graph, larger graphs, joined graphs stored once, or more "
         "workers",
         sources.GRAPH_TRANSFORMS,
         frames=r"^(torch_geometric/(data|loader)|dgl/(batch|dataloading))",
@@ -678,7 +681,7 @@ ROWS = (
     SlowCall(
         "nms-in-loop",
         "{call} is called for each class or image by itself",
-        "torchvision.ops.batched_nms with the class (or image) as idxs, and fewer boxes (a "
+        "use torchvision.ops.batched_nms with the class (or image) as idxs, and fewer boxes (a "
         "higher score, topk first)",
         sources.NMS_LOOPS,
         "torchvision.ops.nms torchvision.ops.box_iou torchvision.ops.roi_align "
@@ -689,7 +692,7 @@ ROWS = (
     SlowCall(
         "ode-solved",
         "an ODE solver calls the model many times for each step of training",
-        "larger tolerances (rtol, atol), a fixed-step method (rk4 with few steps), fewer "
+        "use larger tolerances (rtol, atol), a fixed-step method (rk4 with few steps), or fewer "
         "output times",
         sources.CELLS,
         "torchdiffeq.odeint torchdiffeq.odeint_adjoint torchsde.sdeint diffrax.diffeqsolve",
@@ -708,7 +711,8 @@ ROWS = (
     SlowCall(
         "text-generated",
         "{call} generates text token by token, with a forward pass for each",
-        "fewer samples and evaluations, larger batches, a smaller max_new_tokens, use_cache=True",
+        "generate fewer samples, evaluate less often, and use larger batches, a smaller "
+        "max_new_tokens and use_cache=True",
         sources.SCORE_PER_EPOCH,
         "*.generate",
         frames=r"^transformers/generation",

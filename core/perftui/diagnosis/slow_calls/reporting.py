@@ -28,7 +28,7 @@ ROWS = (
     SlowCall(
         "metric-validated",
         "the metric checks each value of its inputs, and which values they have, at each update",
-        "validate_args=False, once the inputs are known to be right",
+        "pass validate_args=False, once the inputs are known to be right",
         sources.VALIDATE_ARGS,
         frames=r"> torchmetrics/\S+ \w*(tensor_validation|arg_validation)|"
         r"(_call_impl|^torchmetrics/\S+ \S+) > torch/(functional|_jit_internal)\.py:\d+ "
@@ -93,7 +93,7 @@ ROWS = (
     SlowCall(
         "bar-by-rich",
         "Lightning's progress bar is drawn with rich, with a layout made in Python",
-        "RichProgressBar(refresh_rate=50), or TQDMProgressBar",
+        "use RichProgressBar(refresh_rate=50), or TQDMProgressBar",
         sources.RICH_BAR,
         frames=r"^(pytorch_lightning|lightning)\S* \S+ > rich/",
         least=0.15,
@@ -110,7 +110,7 @@ ROWS = (
     SlowCall(
         "logits-gathered",
         "evaluation keeps and joins the logits of all batches",
-        "preprocess_logits_for_metrics (an argmax, for instance), or batch_eval_metrics=True",
+        "pass preprocess_logits_for_metrics (an argmax, for instance), or batch_eval_metrics=True",
         sources.LOGITS,
         frames=r"transformers/trainer_pt_utils\.py:?\d* \S*(nested_concat|pad_and_concatenate|"
         r"nested_numpify|atleast_1d|EvalLoopContainer)",
@@ -119,7 +119,7 @@ ROWS = (
     SlowCall(
         "timers-of-deepspeed",
         "DeepSpeed's timers wait for the device several times in each step",
-        "wall_clock_breakdown: false in its configuration, and the throughput timer disabled",
+        "set wall_clock_breakdown: false in its configuration, and disable the throughput timer",
         sources.DEEPSPEED_TIMERS,
         frames=r"deepspeed/utils/timer\.py",
         least=0.2,
@@ -221,7 +221,7 @@ ROWS = (
     SlowCall(
         "tracker-started",
         "{call} starts, or ends, a run of the tracker each time",
-        "one run for the whole training; groups and steps tell parts apart",
+        "use one run for the whole training; groups and steps tell parts apart",
         sources.TRACKER,
         "wandb.init wandb.finish mlflow.start_run mlflow.end_run comet_ml.Experiment "
         "neptune.init_run",
@@ -419,7 +419,7 @@ ROWS = (
     SlowCall(
         "evaluate-metric",
         "{call} writes predictions to Arrow and computes in Python",
-        "add_batch in the loop and compute once per epoch",
+        "call add_batch in the loop and compute once per epoch",
         sources.SCORE_PER_EPOCH,
         "evaluate.load *.compute *.add_batch",
         frames=r"^(evaluate|datasets)/",
@@ -529,8 +529,8 @@ ROWS = (
     SlowCall(
         "environments-in-turn",
         "the environments of a DummyVecEnv are stepped one after another in this process",
-        "if a step of one takes longer than a message to a process, SubprocVecEnv or "
-        "AsyncVectorEnv; else a simulator that is itself vectorised",
+        "use SubprocVecEnv or AsyncVectorEnv if a step of one takes longer than a message to a "
+        "process, else a simulator that is itself vectorised",
         sources.VEC_ENVS,
         frames=r"(dummy_vec_env|sync_vector_env|DummyVectorEnv)",
         least=0.4,
@@ -619,7 +619,7 @@ ROWS = (
     SlowCall(
         "figure-exported",
         "{call} starts a browser, or sends the figure to one, to make a picture",
-        "write_html or the figure's data every N steps, or matplotlib with Agg",
+        "write html or the figure's data every N steps, or use matplotlib with Agg",
         sources.FIGURES,
         "plotly.io.write_image plotly.io.to_image *.write_image *.to_image",
         frames=r"^(kaleido|plotly|choreographer)/",

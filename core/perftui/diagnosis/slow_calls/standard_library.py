@@ -22,7 +22,7 @@ ROWS = (
     SlowCall(
         "record-deepcopied",
         "{call} copies every object inside of {x} for each item, in Python",
-        "dict({x}) or list({x}), where what is inside is not changed, or make new arrays only",
+        "use dict({x}) or list({x}) where what is inside is not changed, or make new arrays only",
         sources.RECORDS_COPIED,
         "copy.deepcopy",
         where="item",
@@ -49,7 +49,8 @@ ROWS = (
     SlowCall(
         "event-loop-made",
         "{call} makes and closes an event loop each time",
-        "one asyncio.run around the whole loop, or run_coroutine_threadsafe on a loop in a thread",
+        "put one asyncio.run around the whole loop, or use run_coroutine_threadsafe on a loop "
+        "in a thread",
         sources.ASYNCIO_RUN,
         "asyncio.run asyncio.new_event_loop",
         frames=r"/asyncio/",
@@ -80,7 +81,7 @@ ROWS = (
     SlowCall(
         "letters-dropped",
         "letters are looked at one by one in Python, to drop some",
-        "text.translate(table), with a table made once by str.maketrans",
+        "use text.translate(table), with a table made once by str.maketrans",
         sources.TRANSLATE,
         "str.join",
         native=True,
@@ -554,7 +555,7 @@ ROWS = (
     SlowCall(
         "counted-in-python",
         "{call} counts values one by one in Python",
-        "torch.bincount or np.bincount of whole numbers",
+        "call torch.bincount or np.bincount on whole numbers",
         sources.ITEMS,
         "collections.Counter collections.Counter.update collections.Counter.most_common",
         frames=r"/collections/__init__\.py|^$",
@@ -581,7 +582,7 @@ ROWS = (
     SlowCall(
         "size-of-objects",
         "{call} walks through every object to add up sizes",
-        "tensor.nbytes of what is large, once",
+        "read tensor.nbytes of what is large, once",
         sources.EMPTY_CACHE,
         "pympler.asizeof.asizeof pympler.* objgraph.* guppy.* sys.getsizeof",
         frames=r"^(pympler|objgraph|guppy)/|^$",

@@ -26,7 +26,8 @@ ROWS = (
     SlowCall(
         "multi-index",
         "a MultiIndex looks each key up in Python, and scans if it is not sorted",
-        "sort_index() once, or a dict from key to row numbers, made once (.indices of a groupby)",
+        "call sort_index() once, or make a dict from key to row numbers once (.indices of a "
+        "groupby)",
         sources.LEXSORT,
         frames=r"^pandas/core/indexes/multi\.py",
         least=0.3,
@@ -73,7 +74,7 @@ ROWS = (
     SlowCall(
         "geometries-searched",
         "{call} compares geometries with all others in each item",
-        "a shapely.STRtree made once, or the joins computed once before training",
+        "use a shapely.STRtree made once, or the joins computed once before training",
         sources.STRTREE,
         "geopandas.clip geopandas.sjoin geopandas.overlay *.sjoin *.clip *.contains *.within "
         "*.intersects *.overlay",
@@ -329,7 +330,7 @@ ROWS = (
     SlowCall(
         "dataset-decoded",
         "items of a datasets.Dataset are decoded one by one, from Arrow into Python objects",
-        "with_format('numpy') or 'torch', decode images once, or keep the columns as tensors",
+        "call with_format('numpy') or 'torch', decode images once, or keep the columns as tensors",
         sources.ARROW_READS,
         frames=r"^datasets/(formatting|features|arrow_dataset|table)",
         where="item",
@@ -430,7 +431,7 @@ ROWS = (
     SlowCall(
         "signals-of-mne",
         "each epoch of recordings is read and prepared anew",
-        "epochs.get_data() once, then index the array",
+        "call epochs.get_data() once, then index the array",
         sources.FRAME_ROWS,
         frames=r"^mne/",
         where="item",

@@ -19,7 +19,7 @@ ROWS = (
     SlowCall(
         "neighbours-sampled",
         "neighbours of nodes are sampled, and their features gathered, on the CPU",
-        "fewer neighbours for each layer, workers that share the graph, pyg-lib for PyG, or "
+        "use fewer neighbours for each layer, workers that share the graph, pyg-lib for PyG, or "
         "sampling on the GPU (DGL's use_uva)",
         sources.NEIGHBOUR_LOADER,
         frames=r"^torch_geometric/(sampler|loader)/\S* \S*(sample|filter|Neighbor)|"
@@ -297,7 +297,7 @@ ROWS = (
     SlowCall(
         "indexed-by-mask",
         "a mask as an index, or nonzero, has to count the elements first: the host waits for it",
-        "torch.where with a value, multiply by the mask, or fixed numbers of elements",
+        "use torch.where with a value, multiply by the mask, or take fixed numbers of elements",
         sources.SYNCS,
         "*.nonzero torch.nonzero torch.masked_select *.masked_select torch.argwhere "
         "*.masked_scatter",
@@ -309,7 +309,7 @@ ROWS = (
     SlowCall(
         "unique-values",
         "{call} sorts all values, and the host waits for their number",
-        "torch.bincount for whole numbers, or compute it once per epoch",
+        "use torch.bincount for whole numbers, or compute it once per epoch",
         sources.SYNCS,
         "torch.unique torch.unique_consecutive *.unique *.unique_consecutive",
         frames=r"torch/(functional|_tensor)\.py",
@@ -328,7 +328,7 @@ ROWS = (
     SlowCall(
         "seeded-by-torch",
         "{call} seeds the generators of all kinds of devices each time, and notes the stack for it",
-        "torch.Generator().manual_seed(...) of its own, which takes a hundredth",
+        "use a torch.Generator().manual_seed(...) of its own, which takes a hundredth",
         sources.SEEDED,
         "torch.manual_seed torch.random.manual_seed torch.cuda.manual_seed "
         "torch.cuda.manual_seed_all torch.seed",
@@ -400,7 +400,7 @@ ROWS = (
         "index-backward",
         "backward of an index with repeated rows adds them up one after another (index_put_ "
         "with accumulate)",
-        "torch.nn.functional.embedding(ids, weight), index_select or gather, whose backward "
+        "use torch.nn.functional.embedding(ids, weight), index_select or gather, whose backward "
         "passes add in parallel",
         sources.GATHER,
         operators="IndexBackward0",

@@ -52,7 +52,7 @@ ROWS = (
     SlowCall(
         "weights-averaged-by-name",
         "an average of the weights is updated name by name, in Python",
-        "torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
+        "use torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
         "swa_utils.AveragedModel with get_ema_multi_avg_fn",
         sources.POLYAK,
         "*.copy_ *.lerp_ *.mul_ *.add_ *.mul *.add *.clone *.detach *.__getitem__ torch.lerp",
@@ -66,8 +66,9 @@ ROWS = (
     SlowCall(
         "weights-averaged-by-key",
         "an average of the weights is made name by name, and as new tensors",
-        "in place and all at once: torch._foreach_lerp_(averages, weights, 1 - decay) on lists of "
-        "parameters made once, or swa_utils.AveragedModel with get_ema_multi_avg_fn(decay)",
+        "do it in place and all at once: torch._foreach_lerp_(averages, weights, 1 - decay) on "
+        "lists of parameters made once, or swa_utils.AveragedModel with "
+        "get_ema_multi_avg_fn(decay)",
         sources.POLYAK,
         "*.__op__ *.lerp torch.lerp *.mul *.add *.mul_ *.add_ *.lerp_ *.copy_",
         given=r"(?=.*(\btau\b|decay|alpha|momentum|lerp|\b1(\.0)? - |beta)).*\w\[\w+\]",
@@ -111,7 +112,7 @@ ROWS = (
     SlowCall(
         "gradient-in-loop",
         "{call} runs backward once for each turn",
-        "torch.func.vmap over the loop, or is_grads_batched=True",
+        "use torch.func.vmap over the loop, or pass is_grads_batched=True",
         sources.JACOBIAN,
         "torch.autograd.grad",
         in_loop=True,
@@ -121,7 +122,7 @@ ROWS = (
         "gradient-of-gradient",
         "{call} with create_graph=True makes backward go through backward, at several times "
         "the cost of a step",
-        "if it is a penalty, every 8 or 16 steps with its weight times as many; on a part of "
+        "compute a penalty every 8 or 16 steps with its weight times as many, and on a part of "
         "the batch",
         sources.PENALTY,
         "torch.autograd.grad *.backward torch.Tensor.backward",
@@ -176,7 +177,7 @@ ROWS = (
     SlowCall(
         "gradients-zeroed-by-hand",
         "gradients are filled with zeros one by one",
-        "optimizer.zero_grad(), which drops them all, or torch._foreach_zero_ on their list",
+        "call optimizer.zero_grad(), which drops them all, or torch._foreach_zero_ on their list",
         sources.ZEROED,
         "*.zero_ *.fill_ *.mul_ *.detach_ torch.zeros_like",
         given=r"\.grad\b.*(zero_\(|fill_\(0|mul_\(0\b|detach_\()|zeros_like\(",
@@ -188,7 +189,7 @@ ROWS = (
     SlowCall(
         "gradients-one-by-one",
         "gradients are changed one by one in Python",
-        "torch.nn.utils.clip_grad_norm_ or clip_grad_value_, or torch._foreach_mul_, "
+        "call torch.nn.utils.clip_grad_norm_ or clip_grad_value_, or torch._foreach_mul_, "
         "_foreach_add_ and the like on the list of gradients",
         sources.CLIPPING,
         "*.clamp_ *.mul_ *.add_ *.div_ *.zero_ *.clamp *.data *.sign_ torch.clamp",
@@ -200,7 +201,7 @@ ROWS = (
     SlowCall(
         "optimizer-by-hand",
         "weights are updated one by one in Python",
-        "torch.optim with foreach=True or fused=True; by hand, torch._foreach_add_, "
+        "use torch.optim with foreach=True or fused=True, or torch._foreach_add_, "
         "_foreach_addcdiv_ and the like on lists of tensors",
         sources.POLYAK,
         "*",
@@ -214,7 +215,7 @@ ROWS = (
     SlowCall(
         "norm-of-weights",
         "a penalty or norm of the weights is computed tensor by tensor",
-        "weight_decay of the optimizer, or torch._foreach_norm of all weights",
+        "use weight_decay of the optimizer, or torch._foreach_norm of all weights",
         sources.CLIPPING,
         "*.norm torch.norm *.pow *.square *.abs *.sum torch.sum torch.linalg.vector_norm",
         within=r"for (\w+)(?:, \w+)* in [^\n]*parameters\(",
@@ -225,7 +226,7 @@ ROWS = (
     SlowCall(
         "norms-one-by-one",
         "each gradient's norm is computed, and fetched, by itself",
-        "torch._foreach_norm, or torch.nn.utils.get_total_norm of all gradients",
+        "use torch._foreach_norm, or torch.nn.utils.get_total_norm of all gradients",
         sources.CLIP_SYNC,
         "*.norm torch.norm torch.linalg.vector_norm",
         frames=r"torch/(_tensor|functional)\.py|^$",
@@ -259,7 +260,7 @@ ROWS = (
     SlowCall(
         "weights-averaged-in-loop",
         "an average of the weights is updated tensor by tensor, in Python",
-        "torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
+        "use torch._foreach_lerp_(averages, weights, 1 - decay) on lists made once, or "
         "swa_utils.AveragedModel(use_buffers=True)",
         sources.POLYAK,
         "*.copy_ *.lerp_ *.mul_ *.add_ *.mul *.add torch.lerp",
@@ -434,7 +435,7 @@ ROWS = (
     SlowCall(
         "hessian-product",
         "{call} runs backward twice through the function, in a way that needs a third",
-        "torch.autograd.functional.vhp, which gives the same for a symmetric matrix, or "
+        "use torch.autograd.functional.vhp, which gives the same for a symmetric matrix, or "
         "torch.func.jvp of torch.func.grad",
         sources.JACOBIAN,
         "torch.autograd.functional.hvp torch.autograd.functional.jvp",

@@ -116,8 +116,8 @@ class OverviewScreen(RunScreen):
         "split into parts that sum to it; parts too small for their name are listed below it. "
         "Each meter shows the current value, its history and a rating: LOW, OK, HIGH or FULL; "
         "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. Findings are ordered "
-        "by their cost per step; !! marks critical ones, ! warnings, and ≤1.61x says that the "
-        "training would be up to 1.61x faster without the finding."
+        "by their cost per step; !! marks critical ones, ! warnings, and ≤1.61x means 1.61x "
+        "faster at most if this were fixed."
     )
     BINDINGS = bindings("overview")
 

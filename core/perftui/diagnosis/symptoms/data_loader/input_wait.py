@@ -194,9 +194,7 @@ MOSTLY_WAITS = 0.5
 @rule(
     when="the training thread makes each batch itself, between steps",
     limits=Limits(
-        "The TensorBoard plugin reports the data loader from 5 %.",
-        0.05,
-        WAIT_LIMITS.critical,
+        "The TensorBoard plugin reports the data loader from 5 %.", 0.05, WAIT_LIMITS.critical
     ),
     claims=WAIT,
     fixes=("loader-workers", "loader-pin"),

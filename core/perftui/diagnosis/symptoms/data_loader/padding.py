@@ -43,12 +43,7 @@ _PADS = r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\
 
 @rule(
     when="the training computes on batches of token ids that are mostly padding",
-    limits=Limits(
-        "It is an estimate.",
-        0.20,
-        0.50,
-        info=0.10,
-    ),
+    limits=Limits("It is an estimate.", 0.20, 0.50, info=0.10),
     answer=(
         'pad to the longest row of each batch (padding="longest"), group rows of similar length, '
         "or pack several"

@@ -97,17 +97,16 @@ def input_handover(facts: Facts) -> Lost | None:
     if packs and use is not None:
         figures.append(Figure("cores used to hand over", round(use.others, 2)))
     if unpacks is not None and unpacks >= UNPACKING:
-        because = (
-            f"for {fmt.percent(unpacks)} of that it unpacks what {_workers(facts, 'hand')} over"
-        )
+        hands = _workers(facts, "hand")
+        because = f"for {fmt.percent(unpacks)} of that time it unpacks what {hands} over"
     elif packs:
         which = "a worker" if count > 1 else "the worker"
         because = f"{which} takes longer to hand over a batch than to make it"
     elif share is not None and not busy_host(facts) and not _least_making(share, facts, wait):
         # If other programs take the cores, either side may wait for one instead.
         because = (
-            f"{_workers(facts, 'make')} batches in only {fmt.percent(share)} of the time, and the "
-            "rest is handing them over"
+            f"{_workers(facts, 'make')} batches in only {fmt.percent(share)} of the time, and "
+            "hand them over in the rest"
         )
     else:
         return None
@@ -149,8 +148,8 @@ def input_uneven(facts: Facts) -> Lost | None:
         because = f"worker {worker} takes {times:.1f} times as long for a batch as the others"
     elif of_time >= OF_TIME:
         because = (
-            f"a few batches take most of the time, {of_time:.1f} times as long as the mean "
-            "one, and the others wait for them"
+            f"a few batches take {of_time:.1f} times as long as the mean one, and the others "
+            "wait for them"
         )
     else:
         return None
@@ -170,8 +169,8 @@ def input_bursty(facts: Facts) -> Lost | None:
         return None
     many = f"every {pattern.every:.0f} steps" if pattern.is_regular else "now and then"
     because = (
-        f"batches come in bursts: {many} it waits long, and hardly at all in between (95 % of "
-        f"waits are below {fmt.duration(pattern.p95)}, half of them below "
+        f"batches come in bursts: {many} the training waits long, and hardly at all in between "
+        f"(95 % of waits are below {fmt.duration(pattern.p95)}, half of them below "
         f"{fmt.duration(pattern.p50)})"
     )
     lost = lost_to_workers(facts, wait, because, fixes=input_bursty.fixes)
@@ -233,8 +232,8 @@ def workers_oversubscribed(facts: Facts) -> Lost | None:
     plus = f", each with {use.computing_threads:.0f} threads," if use.has_threads else ""
     helps = {"worker-threads": use.has_threads, "loader-no-workers": bool(none_better)}
     because = (
-        f"{fmt.several(count, 'worker')}{plus} and the training want {asked:.1f} of "
-        f"{fmt.several(cores, 'core')}, and a worker waits {fmt.percent(use.delayed)} of its time "
+        f"{fmt.several(count, 'worker')}{plus} and the training could use {asked:.1f} "
+        f"cores and have {cores}: a worker waits {fmt.percent(use.delayed)} of its time "
         f"for a core{none_better}"
     )
     lost = lost_to_workers(facts, wait, because, _use_figures(use), tuple(filter(helps.get, helps)))

@@ -271,9 +271,7 @@ ENQUEUE = 10_000
 
 @rule(
     when="batches are copied to the GPU from pageable (not pinned) memory",
-    limits=Limits(
-        info=0.01,
-    ),
+    limits=Limits(info=0.01),
     answer="pass pin_memory=True to the DataLoader, and copy with .to(device, non_blocking=True)",
 )
 def pageable_copies(facts: Facts) -> Lost | None:
@@ -363,7 +361,7 @@ def copies_exposed(facts: Facts) -> Lost | None:
         ),
         place=place,
         parts=(EXPOSED_COPIES,),
-        advice="pinned memory and non_blocking=True; keep on the GPU what goes back and forth"
+        advice="pin memory, copy with non_blocking=True, and keep what goes back and forth"
         if is_both
         else "",
     )
@@ -371,9 +369,7 @@ def copies_exposed(facts: Facts) -> Lost | None:
 
 @rule(
     when="tensors are created on the CPU and then copied to the GPU",
-    limits=Limits(
-        info=0.01,
-    ),
+    limits=Limits(info=0.01),
     answer="create tensors with device=x.device, or once before the loop in a buffer of the module",
 )
 def created_on_cpu(facts: Facts) -> Lost | None:

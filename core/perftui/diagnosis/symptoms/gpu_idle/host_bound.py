@@ -99,12 +99,7 @@ def launches(analysis: TraceAnalysis) -> Launches | None:
 
 @rule(
     when="the GPU idles while the host prepares the next launch",
-    limits=Limits(
-        "gpu-idle calls a GPU well used from 80 %.",
-        0.25,
-        0.40,
-        info=LEAST,
-    ),
+    limits=Limits("gpu-idle calls a GPU well used from 80 %.", 0.25, 0.40, info=LEAST),
     claims=Claim(idle=GapCause.LAUNCH),
     fixes=("compile", "compile-graphs"),
     answer=(
@@ -187,11 +182,11 @@ def _advice(counts: Launches, *, is_training: bool) -> str:
     if counts.in_graphs >= MOSTLY_GRAPHS:
         return "move the remaining launches into the CUDA graphs"
     if counts.median_ns >= SHORT_KERNEL:
-        return "less host work per launch: torch.compile"
+        return "use torch.compile for less host work per launch"
     if counts.kernels_per_step >= MANY_KERNELS:
         fused = ", fused optimizers" if is_training else ""
-        return f"CUDA graphs, torch.compile{fused}; a larger batch"
-    return "a larger batch, or several steps in one CUDA graph"
+        return f"use CUDA graphs, torch.compile{fused} or larger batches"
+    return "use a larger batch, or several steps in a CUDA graph"
 
 
 _NEAR = (GapCause.SYNCHRONISATION.value, GapCause.LAUNCH.value)
@@ -241,12 +236,12 @@ def sync_bound(facts: Facts) -> Lost | None:
     gaps = trace.gaps(GapCause.SYNCHRONISATION)
     number = len(values) // max(trace.steps, 1)
     place, where = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
-    often = f", {fmt.several(number, 'time')} a step" if trace.steps and number > 1 else ""
+    often = f" {fmt.several(number, 'time')} a step" if trace.steps and number > 1 else ""
     return Lost(
         cost,
         step,
-        f"The GPU idles {step.part_of(cost)} because the host "
-        f"waited for it first{f' ({where}{often})' if where else often}.",
+        f"{f'{where} makes the CPU wait' if where else 'The CPU waits'} for the GPU{often}; "
+        f"the GPU then idles {step.part_of(cost)}.",
         (
             Figure("mean idle", cost, "ns"),
             *((Figure("waits a step", number, "count"),) if trace.steps else ()),
@@ -297,9 +292,9 @@ def _waiting_advice(facts: Facts, call: str | None, gaps: list[Gap]) -> str:
         and gaps[0].previous_row == NONE
         and 2 * gaps[0].duration > sum(gap.duration for gap in gaps)
     ):
-        return "record after the start: it waits before the first kernel"
+        return "record later: the wait is that before the first kernel"
     if call and _SYNCHRONIZE.search(call):
-        return "no synchronize() there, or only one, at the end"
+        return "remove synchronize(), or call it once, at the end"
     if facts.run is not None or trains(facts):
         return ""
     return "keep values on the GPU, and read them together at the end"

@@ -302,12 +302,7 @@ WORTH_NAMING = 0.05
 @rule(
     when="other programs take cores from the training",
     is_caution=True,
-    limits=Limits(
-        "It is not the training's fault.",
-        0.30,
-        1.0,
-        info=0.10,
-    ),
+    limits=Limits("It is not the training's fault.", 0.30, 1.0, info=0.10),
     answer="stop the other programs, or train elsewhere or later",
 )
 def busy_host_rule(facts: Facts) -> Lost | None:

@@ -285,13 +285,7 @@ SHARED_USE = 0.20
 
 @rule(
     when="other processes use the GPU",
-    limits=Limits(
-        "Memory alone costs no time.",
-        SHARED_USE,
-        0.5,
-        of="of the GPU's time",
-        info=0.0,
-    ),
+    limits=Limits("Memory alone costs no time.", SHARED_USE, 0.5, of="of the GPU's time", info=0.0),
     answer="stop the other processes, or use another card",
 )
 def shared_gpu(facts: Facts) -> Lost | None:

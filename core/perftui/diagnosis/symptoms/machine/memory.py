@@ -146,10 +146,7 @@ def recorded_memory(analysis: TraceAnalysis) -> tuple[DeviceMemory, ...]:
 @rule(
     when="the GPU's memory is nearly used up",
     limits=Limits(
-        "The TensorBoard plugin and TraceML warn at 90 %.",
-        0.90,
-        0.97,
-        of="of its memory",
+        "The TensorBoard plugin and TraceML warn at 90 %.", 0.90, 0.97, of="of its memory"
     ),
     answer="use activation checkpointing, lower precision or smaller micro-batches",
 )

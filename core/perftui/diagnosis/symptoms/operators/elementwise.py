@@ -169,10 +169,7 @@ FAULT_NS = 2_500
 @rule(
     when="the memory of large tensors is mapped anew in each step",
     limits=Limits(
-        "Trainings without large temporaries lose up to a seventh.",
-        0.20,
-        0.40,
-        info=0.10,
+        "Trainings without large temporaries lose up to a seventh.", 0.20, 0.40, info=0.10
     ),
     answer=(
         "write into tensors that stay (out=), use torch.compile, or set MALLOC_MMAP_MAX_=0 "
@@ -195,7 +192,7 @@ def page_faults(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         cpu.of,
-        f"The kernel takes {cpu.of.part_of(cost)} to map {count:,} pages of memory anew, since "
+        f"Linux takes {cpu.of.part_of(cost)} to map {count:,} pages of memory anew, since "
         f"large tensors are made and freed again{at(line)}.",
         (Figure("page faults in a step", count, "count"),),
         place=line_place(facts, line),
@@ -211,11 +208,7 @@ GPU memory-bound from half of it."""
 
 @rule(
     when="long chains of elementwise kernels, normalisations and reductions that could be fused",
-    limits=Limits(
-        "In a fused GPT it is 6 %, in a fused ResNet 2 %.",
-        0.10,
-        0.20,
-    ),
+    limits=Limits("In a fused GPT it is 6 %, in a fused ResNet 2 %.", 0.10, 0.20),
     fixes=("elementwise-fused", "compile"),
     answer=(
         "use torch.compile, or functions that are one kernel each: gelu, layer_norm, rms_norm, "

@@ -131,9 +131,13 @@ FEWEST_PAIRED, AS_PASSES = 3, 1.5
 it took half of the time, with 8 a seventh, with 64 a tenth, and a matrix product a thirtieth."""
 
 _OF_PAIRS = (
-    ("aten::sub", "Computing differences", "torch.cdist(a, b), or a @ b.T and the squares of both"),
+    (
+        "aten::sub",
+        "Computing differences",
+        "use torch.cdist(a, b), or a @ b.T and the squares of both",
+    ),
     ("aten::pairwise_distance", "Computing differences", "torch.cdist(a, b)"),
-    ("aten::mul", "Computing products", "one matrix product: a @ b.T, or torch.einsum"),
+    ("aten::mul", "Computing products", "use one matrix product: a @ b.T, or torch.einsum"),
     ("aten::cosine_similarity", "Computing cosines", "normalise the vectors once, then a @ b.T"),
 )
 """Operators that may be given pairs, what they do, and what to do instead."""
@@ -241,7 +245,7 @@ def _equal_matrices(calls: Calls) -> Iterator[Formula]:
             mine = [one for one in calls.longest if one.name == call.name]
             mine += [call._replace(at=at) for at in back]
             what = f"Calling {call.name} for {times} equal matrices, one expanded to a batch,"
-            advice = "do it once, for the matrix before expand, and expand the result"
+            advice = "call it once, for the matrix before expand(), and expand the result"
             yield Formula(what, advice, mine, 1 - 1 / times, r"linalg|cholesky|Normal|expand")
             break
 

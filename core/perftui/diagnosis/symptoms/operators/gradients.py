@@ -201,8 +201,8 @@ def unused_gradients(facts: Facts) -> Lost | None:
         (Figure("parameters in no optimizer", tensors, "count"), Figure("backward", back.ns, "ns")),
         place=line_place(facts, line),
         parts=back.parts,
-        advice=f"requires_grad_(False) on {names or 'what is not trained'}; torch.no_grad() if no "
-        "trained layer comes before",
+        advice=f"call requires_grad_(False) on {names or 'what is not trained'}, and run it under "
+        "torch.no_grad() if no trained layer comes before",
     )
 
 
@@ -223,8 +223,8 @@ def _lost_to_other_model(work: OperatorWork, sizes: list[int]) -> Lost | None:
         beyond[0],
         # If the same samples serve both, the first pass has to keep their graph.
         line_of(work.facts, BACKWARD, "retain_graph"),
-        "Backward continues into a model that another optimizer trains, and those gradients are "
-        "thrown away: {part}{at}; detach() its output.",
+        "Backward continues into a model that another optimizer trains, for {part}{at}, and those "
+        "gradients are thrown away.",
         "thrown away",
         Figure("nodes of that model in a step", beyond[0].calls, "count"),
     )

@@ -114,10 +114,7 @@ def matmul_fp32(facts: Facts) -> Lost | None:
 @rule(
     when="matrix products, convolutions or attention in float32 or TF32 where 16 bits would do",
     limits=Limits(
-        "TensorBoard reports a training that uses none.",
-        0.20,
-        0.40,
-        of="of GPU compute",
+        "TensorBoard reports a training that uses none.", 0.20, 0.40, of="of GPU compute"
     ),
     fixes=("autocast-bf16",),
     answer='run the forward pass and the loss under torch.autocast("cuda", dtype=torch.bfloat16)',

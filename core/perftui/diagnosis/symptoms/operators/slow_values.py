@@ -135,14 +135,14 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
     loss = cpu.lost(
         work,
         line_of(facts, work.longest_of(FORWARD, OTHER), rf"\b{name}\b"),
-        f"{longest.operator}{{at}} takes {each[longest]:.1f} ns for each byte that "
-        "it reads or writes, where 0.5 ns are many: values that are subnormal, too small for the "
-        "processor's fast path, take so long. It takes {part}.",
+        f"{longest.operator}{{at}} takes {{part}}, {each[longest]:.1f} ns for each "
+        "byte that it reads or writes. More than 0.5 ns points to subnormal values, which are too "
+        "small for the processor's fast path.",
         "slow element-wise operators",
         operator=longest.operator,
         unproven="the values",
     )
     # A single call that lost its core takes long, too.
     doubt = busy_host(facts) if core_wait.or_none(facts) else ""
-    clamp = "scale or clamp its argument to more than -87, or torch.set_flush_denormal(True)"
+    clamp = "scale or clamp its argument to more than -87, or call torch.set_flush_denormal(True)"
     return replace(loss, advice=clamp if name == "exp" else "", doubt=doubt)

@@ -98,12 +98,14 @@ def filled_gradients_rule(facts: Facts) -> Lost | None:
             assigned,
             line_of(facts, FORWARD, _ASSIGNS),
             "Backward copies the gradient of a whole tensor for each of {calls} assignments to "
-            "slices{at}: {part}.",
+            "slices{at}, which takes {part}.",
             "copies of gradients",
             Figure("assignments of a step", assigned.calls, "count"),
             operator="torch::autograd::CopySlices",
         )
-        return replace(lost, advice="torch.stack() or cat() once, of a list of the pieces")
+        return replace(
+            lost, advice="collect the pieces in a list, and call torch.stack() or cat() once"
+        )
     pieces, tensors, taken_by = filled
     is_packed = _RECURRENT.match(taken_by) is not None
     if is_packed:
@@ -118,13 +120,17 @@ def filled_gradients_rule(facts: Facts) -> Lost | None:
         pieces,
         line or line_of(facts, FORWARD),
         f"{how} fills a whole tensor with zeros for each of {{calls}} pieces of "
-        f"{fmt.several(tensors, 'tensor')}{{at}} and adds them up: {{part}}.",
+        f"{fmt.several(tensors, 'tensor')}{{at}} and adds them up, which takes {{part}}.",
         "zeros and sums of gradients",
         Figure("pieces", pieces.calls, "count"),
         Figure("tensors", tensors, "count"),
         operator=taken_by or None,
     )
-    advice = "padded input, and the output at the last position of each row" if is_packed else ""
+    advice = (
+        "pass padded input, and take the output at the last position of each row"
+        if is_packed
+        else ""
+    )
     return replace(lost, advice=advice)
 
 

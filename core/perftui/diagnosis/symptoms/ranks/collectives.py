@@ -188,10 +188,7 @@ def bucket_copies_rule(facts: Facts) -> Lost | None:
 
 @rule(
     when="DistributedDataParallel reduces all gradients in one bucket, after backward",
-    limits=Limits(
-        "Reported above 50 MiB.",
-        info=0.02,
-    ),
+    limits=Limits("Reported above 50 MiB.", info=0.02),
     fixes=("ddp-buckets",),
     answer="remove bucket_cap_mb, or lower it to 25",
 )
@@ -255,10 +252,7 @@ STORM = 20
 
 @rule(
     when="each step reduces many small tensors one by one",
-    limits=Limits(
-        "Reported from ten all-reduces below 1 MiB.",
-        info=0.02,
-    ),
+    limits=Limits("Reported from ten all-reduces below 1 MiB.", info=0.02),
     answer="raise bucket_cap_mb to 25 or more, or reduce one flat tensor",
 )
 def many_small_reductions(facts: Facts) -> Lost | None:
@@ -354,11 +348,7 @@ USUAL = 0.6
 
 @rule(
     when="large collectives reach a small part of the bandwidth of the link between the cards",
-    limits=Limits(
-        "nsys-ai reports collectives below a fifth of the peak.",
-        0.10,
-        0.30,
-    ),
+    limits=Limits("nsys-ai reports collectives below a fifth of the peak.", 0.10, 0.30),
     answer=(
         "look for the path with NCCL_DEBUG=INFO and nvidia-smi topo -m, and unset NCCL_P2P_DISABLE"
     ),

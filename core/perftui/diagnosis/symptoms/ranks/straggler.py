@@ -139,11 +139,7 @@ FULL = 0.8
 
 @rule(
     when="one rank holds much more GPU memory than another, and is nearly full",
-    limits=Limits.of_hint(
-        0.20,
-        "As in TraceML.",
-        of="of the fullest rank's memory",
-    ),
+    limits=Limits.of_hint(0.20, "As in TraceML.", of="of the fullest rank's memory"),
     answer=(
         "pass map_location to torch.load, gather results on the CPU, and give ranks equal stages "
         "and batches"
@@ -197,12 +193,7 @@ OWN_PARTS = tuple(phase for phase in PHASES if phase != WAITS_IN)
 
 @rule(
     when="ranks wait for each other, for a different one each time",
-    limits=Limits(
-        "As for a straggler.",
-        0.10,
-        0.20,
-        info=0.05,
-    ),
+    limits=Limits("As for a straggler.", 0.10, 0.20, info=0.05),
     answer=(
         "raise prefetch_factor, call gc.freeze() after start-up, or give all ranks batches of the "
         "same size"
@@ -319,7 +310,7 @@ def communication_exposed(facts: Facts) -> Lost | None:
         parts=(EXPOSED_COMMUNICATION,),
         advice=""
         if facts.analysis is None or facts.run or trains(facts)
-        else "overlap them with computation; fewer and larger messages",
+        else "overlap collectives with computation, or send fewer and larger messages",
     )
 
 

@@ -143,10 +143,7 @@ class _Flag:
 
 @rule(
     when="a debugging switch is left on",
-    limits=Limits(
-        "Below 5 % the switch is only reported as on.",
-        info=0.0,
-    ),
+    limits=Limits("Below 5 % the switch is only reported as on.", info=0.0),
     fixes=("anomaly-off", "deterministic-off"),
     answer="remove the line that turns the switch on, or unset its environment variable",
     slows_launches=True,

@@ -160,12 +160,7 @@ MOSTLY_WAITS = 0.5
 
 @rule(
     when="evaluation takes much of the run",
-    limits=Limits(
-        "From half on, it takes longer than training.",
-        0.20,
-        0.50,
-        of="of the run",
-    ),
+    limits=Limits("From half on, it takes longer than training.", 0.20, 0.50, of="of the run"),
     fixes=("no-grad", "evaluate-less-often"),
     answer=(
         "evaluate less often or on part of the data, with larger batches, workers and "
@@ -179,11 +174,11 @@ def evaluation_rule(facts: Facts) -> Lost | None:
     lost = max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
     if lost is None or not _is_trained_on(facts, lost.place):
         return lost
-    sentence = f"{lost.sentence.removesuffix('.')}; what that computes is trained on."
+    sentence = f"{lost.sentence.removesuffix('.')}; the training uses its results."
     return replace(lost, sentence=sentence, worst=Severity.INFO, fixes=(), advice=_TOGETHER)
 
 
-_TOGETHER = "more environments or sequences in each call of the model"
+_TOGETHER = "put more environments or sequences into each call of the model"
 
 
 def _is_trained_on(facts: Facts, place: Place | None) -> bool:

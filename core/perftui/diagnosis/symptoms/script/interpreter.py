@@ -31,10 +31,7 @@ MOST = 0.9
 
 @rule(
     when="Python's garbage collector holds up the training",
-    limits=Limits(
-        "msprof reports pauses of 1 ms; here 1 % is a hint.",
-        info=0.01,
-    ),
+    limits=Limits("msprof reports pauses of 1 ms; here 1 % is a hint.", info=0.01),
     fixes=("collect-off", "gc-freeze"),
     answer="remove gc.collect() from the loop, and call gc.freeze() or gc.disable() after start-up",
 )
@@ -55,7 +52,7 @@ def gc_pauses_rule(facts: Facts) -> Lost | None:
     if line is not None and "collect" in text_of(line.file, line.line):
         how, lowered = "asked for", None
     elif lowered is not None:
-        line, how = lowered, "more often by a threshold"
+        line, how = lowered, "more often than by default, by the threshold"
     where = f", {how} at {line.short}" if line else ""
     return Lost(
         cost,

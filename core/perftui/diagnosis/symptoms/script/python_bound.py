@@ -274,12 +274,7 @@ _LEAST = 0.05
 
 @rule(
     when="the script's own Python takes long: logging, statistics, copies, waiting",
-    limits=Limits(
-        "As in the TensorBoard plugin.",
-        0.10,
-        0.20,
-        info=_LEAST,
-    ),
+    limits=Limits("As in the TensorBoard plugin.", 0.10, 0.20, info=_LEAST),
     claims=Claim(idle=GapCause.PYTHON),
     fixes=("sleep-off", "less-often"),
     answer="log every N steps, compute on whole tensors, or move the work to a thread",

@@ -208,7 +208,7 @@ def repeated_work_rule(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"{work} at {place.short} gives the same {_when(again, name)}, and is computed each "
+        f"{work} at {place.short} gives the same result {_when(again, name)}, and is computed each "
         f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
         (Figure.share("done again", cost / judged.of.mean, repeated_work_rule.limits.warning),),
         place=place,
@@ -262,7 +262,7 @@ def _parts(judged: JudgedStep, work: SampledWork) -> tuple[str, ...]:
 
 
 _UNREAD = {
-    "never": ("read by nothing afterwards", "leave {work} out"),
+    "never": ("never read afterwards", "leave {work} out"),
     "last": (
         "computed in each turn of a loop of which {line} reads only the last",
         "compute {work} once, after the loop",

@@ -85,10 +85,7 @@ def _piling(facts: Facts) -> tuple[str, LineShare | None]:
 
 @rule(
     when="steps take longer and longer",
-    limits=Limits(
-        "A rise by a tenth over the run costs 5 % on average.",
-        info=0.025,
-    ),
+    limits=Limits("A rise by a tenth over the run costs 5 % on average.", info=0.025),
     answer=(
         "find what grows: keep sums in place of lists, append to files, and detach what is passed "
         "on"
@@ -231,11 +228,7 @@ def kept_graph(facts: Facts) -> Lost | None:
 @rule(
     when="the memory of the training grows with every step",
     limits=Limits(
-        "Caches and pools fill in any run.",
-        0.50,
-        1.0,
-        of="of its memory at first",
-        info=0.10,
+        "Caches and pools fill in any run.", 0.50, 1.0, of="of its memory at first", info=0.10
     ),
     answer="detach what is kept, clear lists, and limit caches",
 )

@@ -208,7 +208,7 @@ def host_calls(facts: Facts) -> Lost | None:
     while around != NONE and not (kinds.ranges(trace) | kinds.operators(trace))[around]:
         around = trace.parent[around]
     at = place.at or (f" in {trace.name_of(int(around))}" if around != NONE else "")
-    why = "waits for the GPU" if waits else "is in calls for memory"
+    why = "waits for the GPU" if waits else "allocates or frees memory"
     calls = fmt.several(len(rows) // count, "call")
     return Lost(
         0 if waits else each,
@@ -227,11 +227,7 @@ def host_calls(facts: Facts) -> Lost | None:
 @rule(
     when="kernels are missing from the trace",
     limits=Limits(
-        "Complete traces lose at most 1 in 1000.",
-        INCOMPLETE,
-        1.0,
-        of="of the launches",
-        info=0.005,
+        "Complete traces lose at most 1 in 1000.", INCOMPLETE, 1.0, of="of the launches", info=0.005
     ),
     answer="record again; if kernels are still missing, use another CUDA version",
 )
@@ -244,8 +240,8 @@ def trace_incomplete(facts: Facts) -> Lost | None:
     lacks, unseen = missing(facts.analysis), unrecorded_gpu(facts.analysis)
     if lacks_end(facts.analysis):
         return without_cost(
-            "The file is cut off, and kernels stood behind its end: what looks like idle time, "
-            "or like Python, may be work that is not in it.",
+            "The file is cut off before its last kernels: what looks like idle time, or like "
+            "Python, may be work that is not in it.",
             (),
             share=_MOST,
             advice="copy the file again; if it was written like that, record again",

@@ -45,11 +45,7 @@ of own processes, from which occasional slow steps in the model are due to it.""
 
 @rule(
     when="a few steps take much longer than the others",
-    limits=Limits(
-        "A step is slow from 1.5 times the median (nsys-ai, TraceML) on.",
-        0.10,
-        0.20,
-    ),
+    limits=Limits("A step is slow from 1.5 times the median (nsys-ai, TraceML) on.", 0.10, 0.20),
     fixes=("less-often", "no-grad"),
     answer=(
         "do that work less often, or in a thread: checkpoints with "
@@ -239,9 +235,7 @@ _CHANGES = {
 @rule(
     when="steps take longer than in earlier runs of the same command",
     limits=Limits.of_hint(
-        0.10,
-        "gpuprof reports 10 % above the median of earlier runs.",
-        of="above earlier runs",
+        0.10, "gpuprof reports 10 % above the median of earlier runs.", of="above earlier runs"
     ),
     answer="find what changed since then: perftui compare shows two runs side by side",
 )

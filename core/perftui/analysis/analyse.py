@@ -38,10 +38,13 @@ def analyse(trace: Trace) -> TraceAnalysis:
     near = kinds.believable(trace)
     whole = Step(-1, int(trace.start[near].min()), int(trace.ends_of(near).max()), row=NONE)
     of = np.where(near[links.activity], kinds.devices(trace)[links.activity], NONE)
+    # Behind the last step the profiler stops, which is no loss of the training.
+    last = max((step.end for step in steps), default=whole.end)
     idle = {
-        use.device: explain_idle(trace, links, of == use.device, host, whole.start, whole.end)
+        use.device: explain_idle(trace, links, of == use.device, host, whole.start,
+                                 max(last, use.end))
         for use in activity
-    }
+    }  # fmt: skip
     parts: Mapping[str, Intervals] = phases
     timed = steps
     busiest = max(activity, key=lambda use: use.busy).device if activity else NONE

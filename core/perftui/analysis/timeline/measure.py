@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,16 +65,19 @@ class Measure:
         return self.end - self.start
 
 
-def measure(trace: Trace, start: int, end: int, rank: int = NONE) -> Measure:
+def measure(
+    trace: Trace, start: int, end: int, rank: int = NONE, without: Collection[int] = ()
+) -> Measure:
     """Measure ``[start, end)``: each event counts with its part inside. For merged ranks, all of
-    them, or only ``rank``.
+    them, or only ``rank``; ``without`` are tracks that do not count.
 
     Raises:
         ValueError: the range ends before it starts.
     """
     if end < start:
         raise ValueError(f"a range from {start} to {end}")
-    tracks = [at for at, track in enumerate(trace.tracks) if rank in (NONE, track.rank)]
+    tracks = [at for at, track in enumerate(trace.tracks)
+              if rank in (NONE, track.rank) and at not in without]  # fmt: skip
     rows = _touching(trace, start, end, tracks)
     begins = np.maximum(trace.start[rows], start)
     ends = np.minimum(trace.ends_of(rows), end)

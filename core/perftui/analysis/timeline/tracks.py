@@ -11,7 +11,6 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import main_track
-from perftui.analysis.intervals import union
 from perftui.analysis.kinds import once, track_bounds
 from perftui.analysis.timeline.track import (
     DEVICE,
@@ -42,6 +41,7 @@ _BY_NAME = (
 _BY_CALL: tuple[tuple[str, Callable[[str], object]], ...] = (
     (PIN_MEMORY, re.compile(r"aten::pin_memory|torch/utils/data/_utils/pin_memory\.py\(").match),
     (WORKER, re.compile(r"torch/utils/data/_utils/worker\.py\(\d+\): _worker_loop").match),
+    ("tqdm monitor", re.compile(r".*tqdm/_monitor\.py\(\d+\): run").match),
 )
 
 
@@ -228,8 +228,8 @@ def rank_prefix(track: Track) -> str:
 NEXT_TO_NOTHING = 0.01
 """Largest share of the trace's time covered by events of such a thread."""
 
-FEWEST = 2
-"""Fewest such threads for a common track: a single one has its own."""
+_WAITS = re.compile(r"threading\.py\(\d+\): (wait|join)$")
+"""A Python call in which a thread does nothing, in traces with stacks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,39 +244,39 @@ class HelperThreads:
 
 
 def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[HelperThreads, ...]:
-    """The helper threads of each rank with several of them; never the training thread.
+    """The helper threads of each rank; never the training thread.
 
     Helper threads have events that cover less than ``NEXT_TO_NOTHING`` of the trace, from the first
-    start to the last end.
+    start to the last end, without those in which they wait.
     """
     by_thread: dict[int, list[TimelineTrack]] = {}
     for track in tracks:
         if track.kind == THREAD:
             by_thread.setdefault(track.track, []).append(track)
-    if len(by_thread) <= FEWEST:
+    if len(by_thread) < 2:
         return ()
     span = int(trace.ends_of(slice(None)).max() - trace.start.min())
     roles, by_rank = thread_roles(trace), dict[int, list[int]]()
+    waits = kinds.named(trace, _WAITS.search)
     for thread, own in by_thread.items():
         is_main = roles.get(thread, "").startswith(MAIN)
-        if not is_main and _covered(own, NEXT_TO_NOTHING * span) < NEXT_TO_NOTHING * span:
+        if not is_main and _does_less(trace, own, waits, NEXT_TO_NOTHING * span):
             by_rank.setdefault(trace.tracks[thread].rank, []).append(thread)
     helpers = []
     for rank, threads in by_rank.items():
-        if len(threads) >= FEWEST:
-            rows = [track.index.rows.astype(np.int64) for t in threads for track in by_thread[t]]
-            label = f"{rank_prefix(trace.tracks[threads[0]])}{len(threads)} threads under 1 %"
-            index = united(trace, np.concatenate(rows))
-            track = TimelineTrack(label, HELPERS, threads[0], 0, index)
-            helpers.append(HelperThreads(rank, frozenset(threads), track))
+        rows = [track.index.rows.astype(np.int64) for t in threads for track in by_thread[t]]
+        label = f"{rank_prefix(trace.tracks[threads[0]])}{len(threads)} threads under 1 %"
+        label = label if len(threads) > 1 else track_label(trace, threads[0])
+        index = united(trace, np.concatenate(rows))
+        track = TimelineTrack(label, HELPERS, threads[0], 0, index)
+        helpers.append(HelperThreads(rank, frozenset(threads), track))
     return tuple(helpers)
 
 
-def _covered(tracks: Sequence[TimelineTrack], enough: float) -> float:
-    """Time covered by the events of a thread; stops once one track covers ``enough``."""
-    for track in tracks:
-        alone = float(np.sum(track.index.end - track.index.start))
-        if alone >= enough:
-            return alone
-    starts = np.concatenate([track.index.start for track in tracks])
-    return float(union(starts, np.concatenate([track.index.end for track in tracks])).total)
+def _does_less(trace: Trace, tracks: Sequence[TimelineTrack], waits: Mask, most: float) -> bool:
+    """Whether the events of a thread, without the calls in which it waits, cover less than
+    ``most`` ns; often one of its tracks alone tells."""
+    rows = np.concatenate([track.index.rows.astype(np.int64) for track in tracks])
+    most += kinds.busy(trace, rows[waits[rows]]).total
+    alone = max(int(np.sum(track.index.end - track.index.start)) for track in tracks)
+    return alone < most and kinds.busy(trace, rows).total < most

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,12 @@ from perftui.analysis.timeline.measure import Launches, Measure, NameTime, measu
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import idle_by_cause
-from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import middle, several
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import DERIVED, NONE, Int64, Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
-from perftui_tui.reading.snapshot import of_trace
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Target,
@@ -221,12 +219,12 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
     return lines
 
 
-def further_lines(trace: Trace, selected: Selection) -> list[Line]:
-    """Arguments of an event and others of its name; what the CPU did during idle time; last all
-    digits of its times."""
+def further_lines(trace: Trace, selected: Selection, helpers: Collection[int]) -> list[Line]:
+    """Arguments of an event and others of its name; what the CPU did during idle time, without the
+    threads that only help; last all digits of its times."""
     exactly = exact_lines(selected.start, selected.end)
     if selected.is_gap:
-        return [*_meanwhile(trace, selected), *exactly]
+        return [*_meanwhile(trace, selected, helpers), *exactly]
     try:
         arguments = trace.read_arguments(selected.row)
     except (OSError, TraceError) as error:
@@ -234,10 +232,10 @@ def further_lines(trace: Trace, selected: Selection) -> list[Line]:
     return [*argument_lines(arguments), *_name_lines(trace, selected.row), *exactly]
 
 
-def _meanwhile(trace: Trace, selected: Selection) -> list[Line]:
+def _meanwhile(trace: Trace, selected: Selection, helpers: Collection[int]) -> list[Line]:
     # Of several ranks what another one did is not why this one idled.
     rank = trace.tracks[selected.track.track].rank
-    found = measure(trace, selected.start, selected.end, rank)
+    found = measure(trace, selected.start, selected.end, rank, helpers)
     on_cpu = [one for one in found.names if not one.on_device]
     if not on_cpu:
         return [Line("nothing was recorded on any CPU thread meanwhile", "dim")]
@@ -298,8 +296,7 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
         return lines
     if not analysis.has_tables:
         return [*lines, Line("gaps and their causes follow once the whole trace is read", "dim")]
-    lines += [*_idle(analysis, run), *_gaps(analysis)]
-    lines += () if analysis.ranks else _breakdown(analysis)
+    lines += [*idle_lines(analysis, run), *longest_gaps(analysis)]
     if analysis.has_gpu:
         lines += _top("GPU activity by time", trace, kernels, kernels.short_names, kernels.total)
     return [*lines, *_top("operators by own CPU time", trace, ops, ops.names, ops.cpu_self)]
@@ -346,14 +343,16 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
         yield Line(f"{'':>10}  and {counted(left, 'faster rank')}", "dim")
 
 
-def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
+def idle_lines(
+    analysis: TraceAnalysis, run: RunSnapshot | None = None, most: int = MOST
+) -> Iterator[Line]:
     """How long each cause kept a GPU idle; each line leads to the longest such gap."""
     causes = idle_by_cause(Facts(run, analysis))
     if not causes:
         return
     yield Line("GPU idle by cause", "bold")
     many = bool(analysis.ranks) or len({one.device for one in causes}) > 1
-    for one in causes[:MOST]:
+    for one in causes[:most]:
         gap, device = one.longest, device_label(analysis.trace, one.device)
         facts = [f"{format_ns(one.total):>10}", f"{one.cause.value:<15}"]
         facts += [device] if many else []
@@ -364,12 +363,13 @@ def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
         yield Line("  ".join(facts), one_row=True, place=place)
 
 
-def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
+def longest_gaps(analysis: TraceAnalysis, most: int = MOST) -> Iterator[Line]:
+    """A heading, then each gap, longest first, with its cause, when, and what the host did."""
     if not analysis.gaps:
         return
     yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
     many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
-    for gap in analysis.gaps[:MOST]:
+    for gap in analysis.gaps[:most]:
         facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
         facts += [device_label(analysis.trace, gap.device)] if many else []
         facts.append(f"at {format_ns(gap.start)}")
@@ -377,19 +377,6 @@ def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
         if gap.operator_row != NONE:
             facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
         yield Line("  ".join(facts), place=Target(gap.start, gap.end))
-
-
-def _breakdown(analysis: TraceAnalysis) -> Iterator[Line]:
-    """The mean step by part, as the overview's bar has it."""
-    step = of_trace(trace_steps(analysis))
-    if step is None:
-        return
-    mean = step.mean.mean
-    yield Line(f"{'mean step' if step.is_step else 'whole trace'}: {format_ns(mean)}", "bold")
-    for part in sorted(step.parts, key=lambda part: -part.ns):
-        if part.ns:
-            figures = f"{format_ns(part.ns):>10}  {format_percent(part.ns / mean):>7}"
-            yield Line(f"{figures}  {part.name}", one_row=True)
 
 
 def _top(

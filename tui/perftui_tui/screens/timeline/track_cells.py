@@ -86,7 +86,7 @@ class EventKind(enum.Enum):
     COPY = ("M", "copy", "#e69f00", "#8a5a00", "ansi_yellow")
     OPTIMIZER = ("Z", "optimizer", "#b9a7f0", "#5b3fb0", "ansi_bright_blue")
     KERNEL = ("K", "other kernel", "#d5dbe0", "#3d444b", "ansi_white")
-    OPERATOR = ("O", "operator", "#7fa8c9", "#2f5f86", "ansi_blue")
+    OPERATOR = ("O", "operator", "#8fd3d9", "#0b7a8a", "ansi_blue")
     RUNTIME = ("R", "runtime call", "#8c959d", "#5c646b", "ansi_bright_black")
     WAIT = ("W", "wait", "#ff9d9d", "#b3261e", "ansi_bright_red")
     PYTHON = ("Y", "python", "#9ccc65", "#45701c", "ansi_bright_green")

@@ -32,8 +32,8 @@ def shown_tracks(
 
     ``open_trace_tracks`` has, for a thread by its place in ``Trace.tracks``, whether to show all
     its depths or only the first. Of others as many are shown as fit, those with most events:
-    recorded Python stacks begin with a dozen frames that never change. Counters are first in order,
-    and a single one where not all tracks fit.
+    recorded Python stacks begin with a dozen frames that never change. Of counters a single one is
+    shown where not all tracks fit.
     """
     groups = [list(group) for _, group in groupby(tracks, key=_group)]
     # The most depths a thread may have for all tracks to fit.
@@ -129,8 +129,8 @@ class TrackOrder:
 class TrackList:
     """Tracks from top to bottom, one of them selected. ``track_rows`` fit on the screen.
 
-    ``counters`` stand between the devices and the threads. Each of ``helpers`` stands for its
-    threads until it is opened.
+    ``counters`` stand below the threads. Each of ``helpers`` stands for its threads until it is
+    opened.
     """
 
     def __init__(
@@ -144,7 +144,8 @@ class TrackList:
         self.trace, self.tracks = trace, tuple(tracks)
         """Those of the trace's own tracks."""
         self.order = order or TrackOrder()
-        self._helpers_of = {thread: one for one in helpers for thread in one.threads}
+        self.helpers_of = {thread: one for one in helpers for thread in one.threads}
+        """The helper threads, by their place in ``Trace.tracks``."""
         self._open_helpers: set[int] = set()
         """Ranks whose helper threads are shown one by one."""
         self._groups: dict[GroupKey, list[TimelineTrack]] = {}
@@ -162,23 +163,21 @@ class TrackList:
         self.track = next(plain, shown[0])
 
     def _arranged(self, counters: Sequence[TimelineTrack]) -> list[TimelineTrack]:
-        """All tracks in their first order: counters before the threads, helper threads behind the
-        others of their rank."""
-        threads = [at for at, each in enumerate(self.tracks) if each.kind == THREAD]
-        before = threads[0] if threads else len(self.tracks)
+        """All tracks in their first order: helper threads behind the others of their rank, counters
+        behind all."""
+        threads = (at for at, each in enumerate(self.tracks) if each.kind == THREAD)
         last = {self._rank(self.tracks[at]): at for at in threads}
         found: list[TimelineTrack] = []
         members: dict[int, list[TimelineTrack]] = {}
         for at, track in enumerate(self.tracks):
-            found += counters if at == before else ()
-            rank, helpers = self._rank(track), self._helpers_of.get(track.track)
+            rank, helpers = self._rank(track), self.helpers_of.get(track.track)
             if helpers is not None:
                 members.setdefault(rank, [helpers.track]).append(track)
             else:
                 found.append(track)
             if last.get(rank) == at:
                 found += members.pop(rank, ())
-        return [*found, *(counters if before == len(self.tracks) else ())]
+        return [*found, *counters]
 
     def _rank(self, track: TimelineTrack) -> int:
         return NONE if track.kind == COUNTER else self.trace.tracks[track.track].rank
@@ -200,7 +199,7 @@ class TrackList:
             key
             for key, tracks in self._groups.items()
             if tracks[0].kind == HELPERS
-            or (helpers := self._helpers_of.get(tracks[0].track)) is None
+            or (helpers := self.helpers_of.get(tracks[0].track)) is None
             or helpers.rank in self._open_helpers
             or key in pinned
         ]
@@ -312,7 +311,7 @@ class TrackList:
             self._open_helpers ^= {self._rank(self.track)}
             # What has been opened stands below, perhaps below the screen.
             tracks, row = self._shown_tracks(), self.track
-            threads = self._helpers_of[row.track].threads
+            threads = self.helpers_of[row.track].threads
             members = [each for each in tracks if each.track in threads and each.kind == THREAD]
             for self.track in (*members[-1:], row):
                 self._reveal_track()
@@ -326,7 +325,7 @@ class TrackList:
     def unfold(self, track: TimelineTrack) -> None:
         """Select ``track``, wherever it was hidden or folded away."""
         self.track = track
-        helpers = self._helpers_of.get(track.track)
+        helpers = self.helpers_of.get(track.track)
         if track not in self._shown_tracks():
             self.order.hidden.discard(self._key(track))
         if track not in self._shown_tracks() and helpers is not None:

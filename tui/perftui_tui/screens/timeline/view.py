@@ -23,6 +23,7 @@ from perftui.analysis.timeline.track import Counter
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui.facts.counters import counters
 from perftui.facts.fact import Facts, RankPaths
+from perftui.facts.gpu.idle import trace_span
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import NONE, LoadCancelled, Trace
 from perftui_tui.actions.clipboard import copy_text
@@ -56,11 +57,14 @@ from perftui_tui.widgets.row_view import RowView
 def prepare(
     analysis: TraceAnalysis, order: TrackOrder, counters: Sequence[Counter] = ()
 ) -> TimelineState:
-    """Sort the events into tracks and launches, and find the phases of training.
+    """Sort the events into tracks and launches, and find the phases of training; of ``counters``
+    those are shown that were sampled within the trace.
 
     Takes seconds for ten million events.
     """
     trace = analysis.trace
+    span = trace_span(analysis)
+    counters = [one for one in counters if not one.interval or one.is_sampled_in(*span)]
     tracks = analysis.timeline_tracks or timeline_tracks(trace)
     helpers = helper_threads(trace, tracks)
     state = TimelineState(analysis, tracks, order, counter_tracks(counters), helpers)
@@ -363,7 +367,7 @@ class TimelineView(Vertical):
         # Who goes through events quickly waits for none of it, and neither does the next frame.
         sleep(_SETTLED)
         if not get_current_worker().is_cancelled:
-            more = further_lines(state.trace, selected)
+            more = further_lines(state.trace, selected, state.helpers_of)
             self._deliver(self._show_more, state, selected, [*shown, *more])
 
     def _show_more(self, state: TimelineState, selected: Selection, lines: Sequence[Line]) -> None:
@@ -441,7 +445,9 @@ class TimelineView(Vertical):
             keys = shown_key("timeline.show_hidden")
             text.append(f"{state.hidden_count} hidden: {keys} shows them  ", "bold")
             used = len(text)
-        for kind in _kinds_in(state.trace):
+        # Without colours nothing tells one kind from another but letters.
+        tells = RowView.ascii_only or not self.app.no_color
+        for kind in _kinds_in(state.trace) if tells else ():
             # The mark and blanks stand beside its word.
             cells = len(kind.word) + 4
             if used and used + cells > width:
@@ -451,8 +457,10 @@ class TimelineView(Vertical):
             text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
             used += cells
         most = 2 if self.size.height >= _TWO_ROWS else 1
-        lines = text.split("\n")[:most]
-        self.query_one("#timeline-legend", Static).update(Text("\n").join(lines))
+        lines = text.split("\n")[:most] if text else []
+        legend = self.query_one("#timeline-legend", Static)
+        legend.update(Text("\n").join(lines))
+        legend.display = bool(lines)
         return len(lines)
 
     # Search

@@ -147,7 +147,7 @@ class Timeline(RowView, can_focus=True):
             color: $accent; text-style: bold;
         }}
         & > .timeline--match, & > .timeline--match-mark {{ color: $warning; text-style: bold; }}
-        &:focus > .timeline--selected-label {{ color: $background; background: $primary; }}
+        &:focus > .timeline--selected-label {{ color: $part-text; background: $primary; }}
         {_KIND_CSS}
     }}
     """
@@ -265,10 +265,10 @@ class Timeline(RowView, can_focus=True):
             return palette(self.app.theme_variables)[name]
         plain = name.removesuffix("-edge").removesuffix("-name")
         if name.startswith("phase-"):
-            ground = palette(self.app.theme_variables)[f"part-{plain.removeprefix('phase-')}"]
+            part, styles = plain.removeprefix("phase-"), palette(self.app.theme_variables)
             if name.endswith("-name"):
-                return ground
-            return self.rich_style + Style(color=ground.bgcolor, reverse=plain != name)
+                return styles[f"part-{part}"]
+            return self.rich_style + styles[f"fill-{part}"] + Style(reverse=plain != name)
         style = self.get_component_rich_style(f"timeline--{plain}")
         return style + Style(reverse=True) if plain != name else style
 

@@ -21,6 +21,7 @@ from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.lines import LinesByTime, LineShare, main_thread
 from perftui.fixes.option import FixOption, Patch, Risk
+from perftui.report.wording import NO_GPU
 from perftui.run.control import Request, take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status, StopReason
@@ -75,8 +76,10 @@ def test_a_slow_loader_is_the_bottleneck_also_while_a_window_is_being_read(tmp_p
     advised = replace(first, advice="list the files once")
     known = replace(snapshot, diagnosis=replace(snapshot.diagnosis, findings=(advised, *others)))
     assert " DO THIS     list the files once" in words(known)
-    listed = "\n".join(plain(line) for line in findings(known, 80, 0))
-    assert listed.index("to do: list the files once") < listed.index("fix: ")
+    # The headline names the first: the list has the others.
+    assert [plain(line) for line in findings(known, 80, 0)] == ["nothing else was found"]
+    later = replace(known, diagnosis=Diagnosis((first, replace(advised, rule="other"))))
+    assert plain(findings(later, 80, 0)[-1]).strip() == "to do: list the files once"
 
 
 def test_what_is_lacking_is_asked_for_and_that_is_shown(tmp_path: Path) -> None:
@@ -102,14 +105,12 @@ def test_what_cannot_be_done_is_not_advised_but_the_first_that_can(tmp_path: Pat
     assert "NO FIX      more than 0 workers is not possible here  enter why" in text
     assert "DO THIS" not in text
     assert "faster" not in text
-    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
-    assert "fix: more than 0 workers is not possible here" in listed
+    assert "fix: more than 0 workers is not possible here" in second(snapshot)
     (rule,) = snapshot.options
     by_hand = FixOption("other", "write a cache", "", advice="cache(it)")
     snapshot = replace(snapshot, options={rule: (*snapshot.options[rule], by_hand)})
     assert "DO THIS     write a cache" in words(snapshot)
-    listed = "\n".join(plain(line) for line in findings(snapshot, 80, 0))
-    assert "fix: write a cache" in listed
+    assert "fix: write a cache" in second(snapshot)
 
 
 def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_where_a_fix_brought_nothing_the_next_finding_is_gone_on_with(tmp_path: 
     assert "DO THIS     anomaly detection off   up to 1.66x faster for finding 2  a" in words(tried)
     following = next_try(tried)
     assert (following.finding, following.option) == (other, untried)
-    listed = "\n".join(plain(line) for line in findings(tried, 100, 0))
+    listed = second(tried)
     assert f"fix: {option.title}   {slower}" in listed
     assert "!!   0.80x high" in listed
     alone = replace(tried, options={found.rule: (option,)})
@@ -278,6 +279,14 @@ def test_a_trial_is_called_one(tmp_path: Path) -> None:
     assert last.startswith(" TRIAL       num_workers 0 -> 4, one run, against train-7729; 5 comp")
 
 
+def second(snapshot: Snapshot) -> str:
+    """The list of findings where there is one before those of ``snapshot``."""
+    first = Finding("busy-host", Severity.WARNING, "Other programs use the cores.")
+    others = (first, *snapshot.diagnosis.findings)
+    later = replace(snapshot, diagnosis=Diagnosis(others, steady_steps=199))
+    return "\n".join(plain(line) for line in findings(later, 100, 0))
+
+
 MS = 1_000_000
 
 
@@ -389,16 +398,16 @@ def test_a_cost_is_said_to_rest_on_the_steps_it_rests_on() -> None:
             steps=2,
         )
     )
-    assert "12.0 ms of each 120 ms step (10 %)" in text
-    assert "confidence low  (from 2 steady steps)" in text
+    assert "12 ms of each 120 ms step (10 %)" in text
+    assert "low confidence from 2 steady steps" in " ".join(text.split())
     text = said(
         Finding("sync-bound", Severity.WARNING, "It idles.", cost_ns=350 * MS, step_ns=3500 * MS)
     )
     assert "350 ms of the recorded 3.50 s (10 %)" in text
-    assert "(from the whole trace)" in text
-    assert "each" not in text.partition("What to do")[0]
+    assert "from the whole trace" in " ".join(text.split())
+    assert "each" not in text.partition("Do ")[0]
     text = said(Finding("memory-pressure", Severity.WARNING, "It is nearly full."))
-    assert "(from" not in text
+    assert "from" not in text.partition("Do ")[0]
 
 
 def test_values_stand_in_one_column_and_a_name_once() -> None:
@@ -430,7 +439,7 @@ def test_a_fix_that_is_refused_is_not_said_to_have_no_risk(tmp_path: Path) -> No
     snapshot = RunView(write_run(tmp_path, cpu_count=1), lambda: NOW, lambda: False).read()
     top = snapshot.diagnosis.top
     lines = [plain(line) for line in details(snapshot, top, snapshot.fixes(top), 0, 80)]
-    assert "     no core is free for more workers (of 1 core)" in lines
+    assert "        no core is free for more workers (of 1 core)" in lines
     assert not any("Risk" in line for line in lines)
 
 
@@ -449,7 +458,10 @@ def test_rules_that_could_not_judge_are_named_and_speak_for_no_others() -> None:
     diagnosis = Diagnosis((), tuple(reasons), steady_steps=30)
     snapshot = Snapshot(Path("t.json"), Phase.TRACE, "t.json", 0, diagnosis=diagnosis)
     lines = [plain(line).strip() for line in listing(snapshot, 0, 80)]
-    assert lines == ["nothing was found", "", "1 rule could not judge: see the end of the details"]
+    said = "no rule exceeds its limit in 30 steps; 1 rule could not judge, 4 shows why"
+    assert lines == [said, "", "1 rule could not judge: e shows why"]
+    judging = replace(snapshot, is_judged=False)
+    assert plain(listing(judging, 0, 80)[0]) == "the recording is being judged"
     diagnosis = Diagnosis(abstentions=(Abstention("sync-bound", "no window"),), steady_steps=5)
     snapshot = Snapshot(Path("run"), Phase.LIVE, "train.py", 0, diagnosis=diagnosis)
     rows = [plain(line) for line in details(snapshot, None, (), 0, 80)]
@@ -462,7 +474,7 @@ async def test_a_large_screen_shows_where_the_time_goes_below_the_findings(tmp_p
     async with opened(run, (200, 50)) as (app, pilot):
         await pilot.press("4")
         shown = await settled(pilot)
-        for words in ("Findings, by what they cost", "Mean step", "data loader wait", "Top ops"):
+        for words in ("Mean step", "data loader wait", "Top ops"):
             assert words in shown
         assert "conv_kernel" in shown
         await pilot.resize_terminal(120, 40)
@@ -485,34 +497,34 @@ def snapshot_with(thread: LinesByTime | None, *gaps: GapLines) -> Snapshot:
 def test_lines_are_listed_with_their_share_of_gaps_and_of_workers() -> None:
     thread = LinesByTime((METRIC, NOWHERE, RARE), 1_000 * MS, 200)
     assert shown(snapshot_with(thread)) == [
-        "Where the main thread is   about 200 samples in the steady steps",
-        "    75 %  /home/a/train.py:8  slow_metric",
-        "    25 %  no line of yours (torch/nn/a.py:3 forward)",
+        "Where the main thread is, over the steady steps (about 200 samples)",
+        "   75.0 %  /home/a/train.py:8 in slow_metric",
+        "   24.9 %  no line of yours (torch/nn/a.py:3 forward)",
     ]
     assert shown(snapshot_with(None)) == []
     gaps = GapLines(GapCause.PYTHON, 4_000 * MS, LinesByTime((METRIC,), 750 * MS, 7))
-    assert shown(snapshot_with(None, gaps)) == [
-        "Where the main thread was while the GPU idled, python   7 samples, of 4.00 s",
-        "   100 %  /home/a/train.py:8  slow_metric",
-    ]
     workers = WorkerLines(LinesByTime((METRIC,), 750 * MS, 42), busy=0.95, collate=0.0)
-    snapshot = knowing({loader_lines: workers})
-    assert shown(snapshot) == [
-        "Where the workers make batches   95 % of their time, about 42 samples",
-        "   100 %  /home/a/train.py:8  slow_metric",
-    ]
+    both = knowing({main_thread: None, gap_lines: (gaps,), loader_lines: workers})
+    rows = shown(both)
+    assert rows[0] == "Where the workers make batches, 95 % of their time (about 42 samples)"
+    assert rows[3].startswith("Where the main thread was while the GPU idled, python (7 samples")
+    assert [line for line in rows if "100.0 %" in line] == [
+        "  100.0 %  /home/a/train.py:8 in slow_metric"
+    ] * 2
 
 
 def test_calls_that_wait_are_listed_by_line() -> None:
     call = SyncCall("item", "/home/a/train.py", 31, "main", 6, 9 * MS, 3 * MS)
     on_gpu = knowing({syncs: SyncCalls((call,), 3, on_gpu=True)})
     assert shown(on_gpu) == [
-        "Calls that wait for the GPU   over 3 profiled steps",
-        "     2.0 a step  3.00 ms  item  /home/a/train.py:31",
+        "Calls that wait for the GPU, over 3 profiled steps",
+        "    a step  time a step   longest",
+        "       2.0       3.0 ms    3.0 ms  item at /home/a/train.py:31",
     ]
     without = knowing({syncs: SyncCalls((), 3, on_gpu=False)})
     assert shown(without) == [
-        "Calls that would wait for a GPU   over 3 profiled steps",
-        "  this training used no GPU, so nothing waited",
+        "Calls that would wait for a GPU, over 3 profiled steps",
+        f"  {NO_GPU}"[:79] + "…",
+        "    a step  time a step   longest",
         "  none",
     ]

@@ -42,11 +42,16 @@ async def test_gaps_are_selected_one_after_the_other(tmp_path: Path) -> None:
         assert gaps.gap == first
 
 
-@pytest.mark.keys("diagnosis.scroll_details(1)", "diagnosis.scroll_details(-1)")
-async def test_the_evidence_scrolls_down_and_up(ended: Path) -> None:
+@pytest.mark.keys("diagnosis.unfold", "diagnosis.scroll_details(1)", "diagnosis.scroll_details(-1)")
+async def test_the_evidence_unfolds_and_scrolls_down_and_up(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         await press(pilot, "4", until="confidence")
         details = app.screen.query_one("#finding-details", RowView)
+        folded = len(details.rows)
+        await press(pilot, "e", until="limit 5 %")
+        await pilot.click("#finding-details")
+        await until(pilot, lambda: len(details.rows) == folded, "the evidence folded away")
+        await press(pilot, "e", until="limit 5 %")
         await pilot.press("pagedown")
         await until(pilot, lambda: details.scroll_y > 0, "the evidence further down")
         await pilot.press("pageup")

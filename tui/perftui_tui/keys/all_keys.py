@@ -249,6 +249,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("w", "write_fix", "Write", "Show this fix as a diff, and write it to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the last fix, or the current source"),
+        Key("e", "unfold", "Evidence", "Unfold the evidence, or fold it away (or click)"),
         Key("t,enter", "show_evidence", "Timeline", "Show the evidence on the timeline"),
         Key("y", "copy_fix", "Copy", "Copy this fix as a patch", False),
         Key("pagedown", "scroll_details(1)", "Down", "Scroll the evidence down", False),

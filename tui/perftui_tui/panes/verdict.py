@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.format import several
-from perftui_tui.keys.own_keys import hint, shown_key
-from perftui_tui.look.format import elapsed
+from perftui_tui.keys.own_keys import shown_key
+from perftui_tui.look.format import elapsed, format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.reading.snapshot import JUDGING, NextThing, Phase, Snapshot, Todo, best_of
 
 if TYPE_CHECKING:
     from perftui.experiments.journal import Proof
+    from perftui.report.snapshots_and_ncu import MemoryReport
 
 LABEL_WIDTH = 12
 
@@ -60,8 +61,8 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
     """A word, its style and a sentence."""
     if snapshot.diagnosis.steady_steps and not snapshot.diagnosis.progress:
         return "NO FINDING", "accent", _nothing_found(snapshot)
-    if snapshot.is_memory_alone:
-        return "MEMORY", "accent", "a GPU memory snapshot has no timings"
+    if snapshot.allocations is not None and snapshot.is_memory_alone:
+        return "MEMORY", "accent", _held(snapshot.allocations)
     if (ended := _ended(snapshot)) is not None:
         return ended
     if snapshot.diagnosis.progress and snapshot.train_steps:
@@ -69,6 +70,21 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
     if snapshot.phase is Phase.TRACE:
         return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
     return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+
+
+def _held(memory: MemoryReport) -> str:
+    """What holds most of the memory of the fullest device."""
+    device = max(memory.devices, key=lambda one: one.allocated, default=None)
+    if device is None:
+        return "the snapshot holds no memory of a GPU"
+    sites = device.peak.sites if device.peak is not None else device.sites
+    when = "at the peak" if device.peak is not None else "at the end"
+    text = f"GPU {device.device} holds {format_bytes(device.allocated)}"
+    first = next((site for site in sites if site.file), None)
+    if first is None or first.file is None:
+        return text
+    part = share(first.bytes, sum(site.bytes for site in sites))
+    return f"{text}; {first.file.rpartition('/')[2]}:{first.line} holds {part} of it {when}"
 
 
 def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
@@ -142,17 +158,17 @@ def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
 
 
 def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-    """Each finding: the sentence, what to do about this one, and the best fix."""
+    """Each finding but the first, which the headline names, with its best fix, or else what to do
+    about it; then what could not be read."""
     rows: list[Row] = []
-    for finding in snapshot.diagnosis.findings:
+    for finding in snapshot.diagnosis.findings[1:]:
         rows += headlines(finding, snapshot, cells)
-        if finding.advice:
-            rows += wrap(f"to do: {finding.advice}", cells, "dim", " " * FIX_INDENT)
         best = best_of(finding, snapshot)
-        if best is not None:
-            rows.append(crop(row(" " * FIX_INDENT, *_fix(best)), cells))
+        does = _fix(best) if best is not None else [("to do: ", "dim"), (finding.advice, "")]
+        if best is not None or finding.advice:
+            rows.append(crop(row(" " * FIX_INDENT, *does), cells))
     if not rows:
-        rows = [row((_nothing_yet(snapshot), "dim"))]
+        rows = [row(("nothing else was found" if snapshot.diagnosis.top else "none so far", "dim"))]
     rows += wrap(snapshot.diagnosis.asking, cells, "dim")
     notes = _notes(snapshot)
     for problem in snapshot.problems:
@@ -181,19 +197,6 @@ def _notes(snapshot: Snapshot) -> set[str]:
         return set()
     damage = {warning.message for warning in snapshot.analysis.trace.warnings}
     return set(snapshot.analysis.notes) - damage
-
-
-def _nothing_yet(snapshot: Snapshot) -> str:
-    if snapshot.is_memory_alone:
-        return "no findings: a memory snapshot alone is not judged"
-    if not snapshot.is_judged:
-        return JUDGING
-    if snapshot.is_reading:
-        return READING
-    if snapshot.phase.is_live:
-        return snapshot.diagnosis.progress or "nothing to judge yet"
-    not_judged = hint("{app.show('diagnosis')} shows what was not judged and why")
-    return f"no finding: {snapshot.diagnosis.progress or not_judged}"
 
 
 def own_cost(snapshot: Snapshot) -> list[Span]:

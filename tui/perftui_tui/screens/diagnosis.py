@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from textual import events, on
 from textual.containers import Container, Vertical
 from textual.geometry import Region
 from textual.reactive import reactive
@@ -11,59 +12,60 @@ from textual.widget import Widget
 
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import timeline_place
-from perftui.diagnosis.model import Figure, Finding
+from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import CONFIDENCE, is_tested
-from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.gpu.host_waits import syncs
-from perftui.facts.gpu.idle import gap_lines
-from perftui.facts.source.lines import LinesByTime, main_thread, window_thread
 from perftui.fixes.option import FixOption
+from perftui.report.wording import main_thread, sync_calls
 from perftui_tui.actions.clipboard import copy_text
 from perftui_tui.dialogs.choice import Prose, labelled
 from perftui_tui.dialogs.experiment import diff_rows, risk
 from perftui_tui.keys.own_keys import bindings, hint, shown_key
-from perftui_tui.look.format import date_and_time, format_ns, quantity, share
+from perftui_tui.look.format import date_and_time, quantity
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.step_bar import step_parts, top_ops
-from perftui_tui.panes.verdict import LEGEND, headlines, proof_style
+from perftui_tui.panes.verdict import LEGEND, headlines, proof_style, verdict
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
 
-INDENT = "     "
+INDENT = " " * 8
+"""Before what stands behind a label, ``Cost`` or ``Write``."""
+
+
+def _told(label: str, text: str, cells: int, style: str = "") -> list[Row]:
+    return labelled(Prose(text, style, label=f"{label:<{len(INDENT)}}"), cells)
 
 
 def fix_rows(
-    snapshot: Snapshot, finding: Finding, options: Sequence[FixOption], chosen: int, cells: int
+    snapshot: Snapshot, options: Sequence[FixOption], chosen: int, cells: int
 ) -> list[Row]:
-    """Each fix with its gain, the chosen one in full."""
-    if not options:
-        return [row(("Fix", "bold")), row(("  no known fix for this", "dim"))]
+    """Each fix, the chosen one with what to write, its risk and its proof."""
     chosen = min(chosen, len(options) - 1)
-    several = hint("Fixes ({diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose)")
-    rows = [row(("Fix" if len(options) == 1 else several, "bold"))]
+    rows: list[Row] = []
     for at, option in enumerate(options):
         proof = snapshot.proof(option)
         mark, style = (">", "accent") if at == chosen else (" ", "")
-        title = crop(row((f" {mark} {option.title}", style)), cells)
-        rows.append(with_fitting(title, _figures(finding, option, proof, at == chosen), cells))
+        label = f"{'' if at else 'Write':<{len(INDENT) - 2}}"
+        title = crop(row((label, "dim"), (f"{mark} {option.title}", style)), cells)
+        rows.append(with_fitting(title, _figures(option, proof, at == chosen), cells))
         if at == chosen:
             rows += _option(option, proof, cells)
+    if len(options) > 1:
+        keys = hint("{diagnosis.choose_fix(-1)} and {diagnosis.choose_fix(1)} choose among these")
+        rows.append(row((INDENT + keys, "dim")))
     return rows
 
 
-def _figures(
-    finding: Finding, option: FixOption, proof: Proof | None, is_chosen: bool
-) -> list[Span]:
-    """What stands behind the title of a fix: its gain, of those not chosen its risk, its place."""
+def _figures(option: FixOption, proof: Proof | None, is_chosen: bool) -> list[Span]:
+    """What stands behind the title of a fix: what was measured of it, of those not chosen its risk,
+    its place."""
     figures: list[Span] = [("written", "good")] if option.is_written else []
     if proof is not None:
         figures.append((proof.headline, proof_style(proof)))
-    elif option.is_possible and finding.gain:
-        figures.append((finding.gain, ""))
     if option.risks and not is_chosen:
         figures.append((f"risk: {', '.join(each.value for each in option.risks)}", "warn"))
     if option.file and option.line:
@@ -72,27 +74,30 @@ def _figures(
 
 
 def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
-    rows = wrap(option.explanation, cells, "", INDENT)
-    if option.is_possible:
-        rows += labelled(risk(option.risks, INDENT), cells)
-    if proof is not None:
-        rows += _proof(proof, cells)
-    elif option.is_triable:
-        rows += labelled(Prose("none yet", "dim", label=f"{INDENT}Proof "), cells)
+    lines = [row(line) for line in option.advice.splitlines()]
+    if option.patch is not None:
+        # The place stands in the title, and the whole diff before it is written.
+        changed = (line for line in diff_rows(option.patch)[2:] if line[0][1] in _CHANGED)
+        lines += changed
+    rows = [row(INDENT, *folded) for line in lines for folded in fold(line, cells - len(INDENT))]
+    if option.is_written:
+        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
+        rows.append(row(INDENT, (hint(text), "good")))
+    elif option.why_not:
+        rows += wrap(option.why_not, cells, "warn", INDENT)
     tries = ["{diagnosis.try_fix} tries it", "{diagnosis.prove_fix} proves it"]
     can = tries if option.is_triable else []
     if option.patch and not option.is_written:
         can.append("{diagnosis.write_fix} writes it")
     if can:
         rows.append(row(INDENT, (hint("  ".join(can)), "accent")))
-    if option.is_written:
-        text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
-        rows.append(row(INDENT, (hint(text), "good")))
-    elif option.why_not:
-        rows += wrap(option.why_not, cells, "warn", INDENT)
-    lines = [row(line) for line in option.advice.splitlines()]
-    lines += diff_rows(option.patch) if option.patch is not None else []
-    return rows + [row(INDENT, *folded) for line in lines for folded in fold(line, cells - 5)]
+    if option.is_possible:
+        rows += labelled(risk(option.risks, INDENT), cells)
+    return rows if proof is None else [*rows, *_proof(proof, cells)]
+
+
+_CHANGED = ("insert", "delete")
+"""Styles of the lines of a diff that are not the same before and after."""
 
 
 def _proof(proof: Proof, cells: int) -> list[Row]:
@@ -112,31 +117,34 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""
 
-NO_FIX_FOR_A_TRACE = (
-    "A trace shows what was slow, not which code caused it. Record the training itself with "
-    "`perftui train.py` to try and measure fixes here."
-)
+NO_FIX_FOR_A_TRACE = "perftui train.py tries and measures fixes; a trace shows what was slow."
 
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
-    """Each finding, the selected one marked at its left edge, then how much is unknown."""
+    """A row for each finding, the selected one marked, then how much is unknown."""
     found = snapshot.diagnosis.findings
     selected = min(selected, len(found) - 1)
     rows: list[Row] = []
     for at, finding in enumerate(found):
-        blank = (" ", "")
-        first, *rest = headlines(finding, snapshot, cells - 1)
-        mark = (">", "accent") if at == selected else blank
-        rows += [(mark, *first), *((blank, *line) for line in rest)]
+        mark = (">", "accent") if at == selected else (" ", "")
+        (whole,) = headlines(finding, snapshot, LONGEST_SENTENCE)
+        rows.append(crop((mark, *whole), cells))
     if not rows:
-        rows.append(row((snapshot.diagnosis.progress or "nothing was found", "dim")))
+        rows += wrap(verdict(snapshot)[1], cells, "dim")
     if snapshot.diagnosis.asking:
         rows += [(), *wrap(snapshot.diagnosis.asking, cells - 1, "dim", " ")]
     count = snapshot.diagnosis.rules_not_judged
     if count:
-        text = f" {fmt.several(count, 'rule')} could not judge: see the end of the details"
-        rows += [(), row((text, "dim"))]
+        why = f"could not judge: {shown_key('diagnosis.unfold')} shows why"
+        rows += [(), row((f" {fmt.several(count, 'rule')} {why}", "dim"))]
     return rows
+
+
+LONGEST_SENTENCE = 10_000
+"""Cells that hold any sentence in one row."""
+
+ANY_ROOM = 10_000
+"""More rows than there ever are."""
 
 
 def details(
@@ -145,99 +153,72 @@ def details(
     options: Sequence[FixOption],
     chosen: int,
     cells: int,
+    room: int = ANY_ROOM,
+    unfolded: bool | None = None,
 ) -> list[Row]:
-    """Everything about ``finding``, to be scrolled."""
-    rows: list[Row] = []
-    if finding is not None:
-        rows += wrap(finding.headline, cells, "bold")
-        rows += [row(("Cost", "bold")), *_cost(finding, snapshot.proof_of(finding), cells)]
-        answer = answer_to(finding)
-        if answer:
-            rows += [row(("What to do", "bold")), *wrap(f"{answer}.", cells, "", "  ")]
-        if snapshot.run is None:
-            rows += [row(("Fix", "bold")), *wrap(NO_FIX_FOR_A_TRACE, cells, "dim", "  ")]
-        else:
-            rows += fix_rows(snapshot, finding, options, chosen, cells)
-        rows += _evidence(finding.facts, cells)
-    more = [*_main_thread(snapshot, cells), *_syncs(snapshot, cells), *_not_judged(snapshot, cells)]
-    # Each of these begins with a blank row.
-    return [*rows, *more] if rows else more[1:]
+    """What happens, what it costs and what to write; below that the evidence, which is folded away
+    where ``unfolded`` says so, or by default where not all of it fits in ``room`` rows."""
+    option = options[min(chosen, len(options) - 1)] if options else None
+    evidence = list(_evidence(finding, option, cells)) if finding is not None else []
+    evidence += [*_samples(snapshot, cells), *_not_judged(snapshot, cells)]
+    if finding is None:
+        # Each part begins with a blank row.
+        return evidence[1:]
+    rows = wrap(finding.headline, cells, "bold")
+    rows += _told("Cost", _cost(finding, snapshot.proof_of(finding)), cells)
+    if answer := answer_to(finding):
+        rows += _told("Do", f"{answer}.", cells)
+    rows += fix_rows(snapshot, options, chosen, cells)
+    if snapshot.run is None:
+        rows += _told("Try", NO_FIX_FOR_A_TRACE, cells, "dim")
+    if unfolded is None:
+        unfolded = len(rows) + 2 + len(evidence) <= room
+    sign, does = (OPEN, "folds it") if unfolded else (FOLDED, "unfolds it")
+    key = (f"   {shown_key('diagnosis.unfold')} {does}", "dim")
+    head = row((f"{sign} Evidence", "bold"), key)
+    return [*rows, (), head, *(evidence if unfolded else ())]
 
 
-def _main_thread(snapshot: Snapshot, cells: int) -> list[Row]:
-    rows: list[Row] = []
-    for fact, when in ((main_thread, "in the steady steps"), (window_thread, "in profiled steps")):
-        thread = snapshot.ask(fact)
-        if thread is not None:
-            samples = f"about {fmt.several(thread.samples, 'sample')} {when}"
-            rows += _lines("Where the main thread is", samples, thread, cells)
-    found = snapshot.ask(loader_lines)
-    if found is not None:
-        samples = f"about {fmt.several(found.making.samples, 'sample')}"
-        samples = f"{fmt.percent(found.busy)} of their time, {samples}"
-        rows += _lines("Where the workers make batches", samples, found.making, cells)
-    for gaps in snapshot.ask(gap_lines) or ():
-        samples = f"{fmt.several(gaps.thread.samples, 'sample')}, of {format_ns(gaps.idle)}"
-        title = f"Where the main thread was while the GPU idled, {gaps.cause.value}"
-        rows += _lines(title, samples, gaps.thread, cells)
-    return rows
+OPEN, FOLDED = "▾", "▸"
 
 
-def _lines(title: str, samples: str, thread: LinesByTime, cells: int) -> list[Row]:
-    rows: list[Row] = [(), crop(row((title, "bold"), (f"   {samples}", "dim")), cells)]
-    for line in thread.listed:
-        part = f"  {share(line.held, thread.covered):>6}  "
-        inside = f"  {line.function}" if line.function else ""
-        rows.append(crop(row(part, line.source, (inside, "dim")), cells))
-    return rows
+def _samples(snapshot: Snapshot, cells: int) -> Iterator[Row]:
+    """Where the main thread and the workers were, and the calls that wait, as in a report."""
+    if snapshot.facts is not None:
+        lists = (*main_thread(snapshot.facts), tuple(sync_calls(snapshot.ask(syncs))))
+        for title, *lines in filter(None, lists):
+            yield from ((), *wrap(title, cells, "bold"))
+            yield from (crop(row(line), cells) for line in lines)
 
 
-def _syncs(snapshot: Snapshot, cells: int) -> list[Row]:
-    found = snapshot.ask(syncs)
-    if found is None:
-        return []
-    over = f"   over {fmt.several(found.steps, 'profiled step')}"
-    rows: list[Row] = [(), crop(row((found.title, "bold"), (over, "dim")), cells)]
-    if not found.on_gpu:
-        rows.append(row(("  this training used no GPU, so nothing waited", "dim")))
-    for call in found.calls:
-        often = f"  {call.count / found.steps:>6.1f} a step  "
-        time = f"{format_ns(call.time // found.steps) if call.time >= 0 else '?':>7}  "
-        rows.append(crop(row(often, time, f"{call.call}  ", (call.source, "dim")), cells))
-    return rows if found.calls else [*rows, row(("  none", "dim"))]
-
-
-def _cost(finding: Finding, proof: Proof | None, cells: int) -> list[Row]:
-    rows = []
+def _cost(finding: Finding, proof: Proof | None) -> str:
+    """The time that is lost, what is gained without that, as measured if it was, and how sure it
+    is."""
+    parts = []
     if finding.cost_ns:
-        step = format_ns(finding.step_ns)
-        whole = f"each {step} step" if finding.steps else f"the recorded {step}"
-        part = share(finding.cost_ns, finding.step_ns)
-        rows.append(row(f"  {format_ns(finding.cost_ns)} of {whole} ({part})"))
-    if finding.gain:
-        estimated = "" if proof is None else " (estimated)"
-        style = "good" if proof is None else "dim"
-        rows.append(row((f"  {finding.gain} if this were fixed{estimated}", style)))
-    rows.append(row(f"  confidence {finding.confidence.value}", (_basis(finding), "dim")))
-    if finding.would_raise_confidence:
-        rows += wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
-    return rows
+        # The same figures as in the sentence, with the same digits.
+        told = fmt.part_of_step if finding.steps else fmt.part_of_trace
+        parts.append(told(finding.cost_ns, finding.step_ns))
+    if proof is not None:
+        parts.append(f"{proof.headline} with a fix of it, measured")
+    elif finding.gain:
+        parts.append(f"{finding.gain} if this were fixed")
+    return "; ".join([*parts, f"{finding.confidence.value} confidence{_basis(finding)}"])
 
 
 def _basis(finding: Finding) -> str:
     """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
     if finding.steps:
-        return f"  (from {fmt.several(finding.steps, 'steady step')})"
-    return "  (from the whole trace)" if finding.step_ns else ""
+        return f" from {fmt.several(finding.steps, 'steady step')}"
+    return " from the whole trace" if finding.step_ns else ""
 
 
-def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
-    """A row for each, under a heading; of several with one label only the first has it."""
-    if facts:
-        yield row(("Evidence", "bold"))
-    labels = max((LABEL_WIDTH, *(len(fact.shown_label) for fact in facts)))
+def _evidence(finding: Finding, option: FixOption | None, cells: int) -> Iterator[Row]:
+    """A row for each figure, of several with one label only the first has it; then what would make
+    it more certain, and what the fix does."""
+    labels = max((LABEL_WIDTH, *(len(fact.shown_label) for fact in finding.facts)))
     before = ""
-    for fact in facts:
+    for fact in finding.facts:
         label, value = fact.shown_label, quantity(fact.shown_value, fact.unit)
         threshold = fact.threshold
         limit = "" if threshold is None else f"   limit {quantity(threshold, fact.unit)}"
@@ -246,6 +227,10 @@ def _evidence(facts: Sequence[Figure], cells: int) -> Iterator[Row]:
         name = f"  {'' if label == before else label:<{labels}} "
         yield crop(row((name, "dim"), value, (limit, "warn"), (place, "dim")), cells)
         before = label
+    if finding.would_raise_confidence:
+        yield from wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")
+    if option is not None and option.explanation:
+        yield from ((), row(("The fix", "bold")), *wrap(option.explanation, cells, "", "  "))
 
 
 def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -259,15 +244,6 @@ def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
     return rows
 
 
-FIX_KEYS = {
-    "try_fix": "try",
-    "prove_fix": "prove",
-    "tune": "tune",
-    "write_fix": "write",
-    "undo_fix": "undo",
-    "rerun": "run again",
-}
-
 FRAME_ROWS = 2
 """The border around a pane."""
 
@@ -276,15 +252,16 @@ class DiagnosisScreen(RunScreen):
     """A list of findings, and the selected one in full."""
 
     NAME = "diagnosis"
+    SAYS_VERDICT = False
     HELP = (
-        "Every finding with its numbers, the limits they exceed, its cost per step, and the best "
-        "possible speed-up from removing it (Amdahl: step / (step - cost)). Below are its fixes, "
-        "each with its gain, risk and proof. {diagnosis.try_fix} tries one without touching the "
-        "source: in a single run, or with pairs of runs, with it and without, until the gain is "
-        "certain; {app.trial} shows the progress of a trial, and the result stays with the fix. "
-        "{diagnosis.tune} tries all fixes one by one and writes those that are proven. "
-        "{diagnosis.write_fix} shows a fix as a diff and writes it; {diagnosis.undo_fix} restores "
-        "the source byte for byte. At the end are the rules that could not judge, and why."
+        "Of each finding what happens and where, what it costs each step and what that gains at "
+        "most (Amdahl: step / (step - cost)), and what to write there. {diagnosis.unfold} unfolds "
+        "the evidence: its numbers with the limits they exceed, and the rules that could not "
+        "judge. {diagnosis.try_fix} tries a fix without touching the source: in a single run, or "
+        "with pairs of runs, with it and without, until the gain is certain; {app.trial} shows the "
+        "progress of a trial, and the result stays with the fix. {diagnosis.tune} tries all fixes "
+        "one by one and writes those that are proven. {diagnosis.write_fix} shows a fix as a diff "
+        "and writes it; {diagnosis.undo_fix} restores the source byte for byte."
     )
     BINDINGS = bindings("diagnosis")
 
@@ -317,7 +294,9 @@ class DiagnosisScreen(RunScreen):
     picture is ranked anew: a place in the list may be that of another finding a second later."""
     chosen: reactive[str] = reactive("", init=False, repaint=False)
     """Which of its fixes, by its name as well."""
-    watch_chosen = RunScreen.redraw
+    unfolded: reactive[bool | None] = reactive(None, init=False, repaint=False)
+    """Whether the evidence is shown; None where that is left to the room there is."""
+    watch_chosen = watch_unfolded = RunScreen.redraw
 
     def body(self) -> Iterable[Widget]:
         """The list and the details; on a large screen where the time goes, below the list."""
@@ -369,15 +348,10 @@ class DiagnosisScreen(RunScreen):
         listed = self.query_one("#finding-list", RowView)
         detailed = self.query_one("#finding-details", RowView)
         listed.rows = listing(snapshot, self._at, listed.content_size.width)
-        listed.entitle("Findings, by what they cost", LEGEND if self._findings else "")
-        cells = detailed.content_size.width - 1
-        detailed.rows = details(snapshot, self.finding, self._options, self._chosen_at, cells)
-        useless = self.useless_actions()
-        fixes = "   ".join(
-            f"{shown_key(f'diagnosis.{action}')} {label}"
-            for action, label in FIX_KEYS.items()
-            if action not in useless
-        )
+        listed.entitle("Findings", LEGEND if self._findings else "")
+        cells, room = detailed.content_size.width - 1, detailed.content_size.height
+        chosen = self._options, self._chosen_at
+        detailed.rows = details(snapshot, self.finding, *chosen, cells, room, self.unfolded)
         if {"-tall", "-wide"} <= self.classes:
             for pane in self.walk_children(SnapshotPane):
                 pane.show(snapshot)
@@ -385,7 +359,7 @@ class DiagnosisScreen(RunScreen):
             self.query_one("#finding-step").styles.height = needed + FRAME_ROWS
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
-        detailed.entitle(title, fixes)
+        detailed.entitle(title)
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
@@ -396,13 +370,8 @@ class DiagnosisScreen(RunScreen):
 
     def _show_selected(self) -> None:
         """Scroll the list to the selected finding."""
-        if self.snapshot is None:
-            return
         listed = self.query_one("#finding-list", RowView)
-        cells, shown = listed.content_size.width - 1, self.snapshot
-        heights = [len(headlines(finding, shown, cells)) for finding in self._findings] or [1]
-        region = Region(0, sum(heights[: self._at]), 1, heights[self._at])
-        listed.scroll_to_region(region, animate=False)
+        listed.scroll_to_region(Region(0, self._at, 1, 1), animate=False)
 
     def action_select(self, step: int) -> None:
         if self._findings:
@@ -412,6 +381,15 @@ class DiagnosisScreen(RunScreen):
     def action_choose_fix(self, step: int) -> None:
         if self._options:
             self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
+
+    def action_unfold(self) -> None:
+        """Show the evidence, or fold it away."""
+        rows = self.query_one("#finding-details", RowView).rows
+        self.unfolded = not any(line and line[0][0].startswith(OPEN) for line in rows)
+
+    @on(events.Click, "#finding-details")
+    def _click_unfolds(self) -> None:
+        self.action_unfold()
 
     def action_scroll_details(self, pages: int) -> None:
         pane = self.query_one("#finding-details", RowView)

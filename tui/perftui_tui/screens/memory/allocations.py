@@ -12,7 +12,7 @@ from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.memory import gpu_memory
 from perftui.format import apportioned
 from perftui.trace.text import printable
-from perftui_tui.charts.cells import apportion
+from perftui_tui.charts.cells import block_bar
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, packed, plain, row, spread, wrap
 from perftui_tui.reading.memory import memory_curves
@@ -105,20 +105,10 @@ def _axis(label: str) -> str:
     return f"{label:>{AXIS_CELLS - 1}}" + ("┤" if label else "│")
 
 
-HOW = (
-    "No memory snapshot, so allocations by call site are unknown: perftui --memory-snapshot "
-    "train.py takes one at the peak and when memory runs out. perftui snapshot.pickle opens one "
-    "that torch.cuda.memory._dump_snapshot wrote."
-)
-
-
-HOW_CATEGORIES = (
-    "Memory by category (activations, gradients, ...) is not recorded: perftui --memory train.py "
-    "records every allocation in profiled windows."
-)
+HOW = "Which lines hold memory: perftui --memory-snapshot train.py, at the peak and at an error."
+HOW_CATEGORIES = "What memory is for (activations, gradients, ...): perftui --memory train.py."
 HOW_IN_TRACES = (
-    "The trace has no allocations: torch.profiler.profile(profile_memory=True) and perftui "
-    "--memory train.py record them."
+    "Recorded without memory: profile(profile_memory=True), or perftui --memory train.py."
 )
 
 BAR_CELLS = 12
@@ -193,13 +183,12 @@ def _allocations(title: str, sites: Sequence[AllocationSite], cells: int) -> Ite
     head = row((plain(fit(row(title), room)), "dim"), (f"{'blocks':>{COUNT_CELLS}}", "dim"))
     yield (*head, (f"{'size':>{SIZE_CELLS}}", "dim"), (f"{'share':>7}", "dim"))
     for site in sites:
-        filled = apportion([site.bytes, whole - site.bytes], BAR_CELLS)[0]
         yield row(
             plain(fit(row(_source(site, room - 2)), room)),
             f"{format_count(site.count):>{COUNT_CELLS}}",
             f"{format_bytes(site.bytes):>{SIZE_CELLS}}",
             f"{share(site.bytes, whole):>7}",
-            (f" {'█' * filled}", "chart"),
+            (f" {block_bar(site.bytes / max(whole, 1), BAR_CELLS)}", "chart"),
         )
 
 
@@ -218,13 +207,13 @@ def _source(site: AllocationSite, room: int) -> str:
 
 
 GLYPHS: dict[Category, tuple[str, str]] = {
-    Category.BEFORE: ("░", "memory-before"),
-    Category.PARAMETERS: ("█", "memory-parameters"),
-    Category.OPTIMIZER: ("▓", "memory-optimizer"),
-    Category.GRADIENTS: ("▒", "memory-gradients"),
-    Category.ACTIVATIONS: ("▞", "memory-activations"),
-    Category.TEMPORARY: ("╲", "memory-temporary"),
-    Category.OTHER: ("┼", "memory-other"),
+    Category.BEFORE: ("░", "dim"),
+    Category.PARAMETERS: ("█", "fill-forward"),
+    Category.OPTIMIZER: ("▓", "fill-optimizer"),
+    Category.GRADIENTS: ("▒", "fill-backward"),
+    Category.ACTIVATIONS: ("▞", "fill-input_wait"),
+    Category.TEMPORARY: ("╲", "fill-loader_start"),
+    Category.OTHER: ("┼", "fill-other"),
 }
 """What fills each category, and its style: they differ without colour."""
 
@@ -302,15 +291,17 @@ def peak_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa
     if not curves:
         return []
     memory = curves[0].memory
+    level = int(memory.level[memory.peak])
     rows = [_columns("", "size", "share", "blocks", cells, "dim")]
     for (category, size, blocks), tenths in _at_peak(memory):
         count = MISSING if blocks is None else format_count(blocks)
         name = row((GLYPHS[category][0] * 2, GLYPHS[category][1]), f" {category.label}")
         part = f"{tenths / 10:.1f} %" if tenths else "<0.1 %"
         figures = _columns(name, format_bytes(size), part, count, cells)
-        rows.append(crop((*figures, *_bar(tenths, GLYPHS[category][1], cells)), cells))
-    whole = format_bytes(int(memory.level[memory.peak]))
-    rows.append(_columns("   total", whole, "100.0 %", "", cells, "bold"))
+        room = max(0, cells - NAME_CELLS - FIGURES_CELLS - 2)
+        bar = (block_bar(size / max(level, 1), room), GLYPHS[category][1])
+        rows.append(crop((*figures, *row("  ", bar)), cells))
+    rows.append(_columns("   total", format_bytes(level), "100.0 %", "", cells, "bold"))
     if memory.reserved is not None:
         held = format_bytes(int(memory.reserved[memory.peak]))
         line = row((RESERVED * 2, "dim"), " reserved at the peak")
@@ -330,7 +321,6 @@ NAME_CELLS = 28
 """Room for the longest name of a category and what fills it."""
 
 FIGURES_CELLS = 26
-SHORTEST_BAR = 4
 
 
 def _columns(
@@ -339,10 +329,3 @@ def _columns(
     figures = row((f"{size:>10}{share:>8}{blocks:>8}", style))
     left = row((name, style)) if isinstance(name, str) else name
     return crop((*fit(left, max(8, min(NAME_CELLS, cells - FIGURES_CELLS))), *figures), cells)
-
-
-def _bar(tenths: int, style: str, cells: int) -> Row:
-    """The share as a bar in what the figures leave."""
-    room = cells - NAME_CELLS - FIGURES_CELLS - 2
-    filled = max(1, round(room * tenths / 1000)) if room > SHORTEST_BAR else 0
-    return row("  ", ("█" * filled, style))

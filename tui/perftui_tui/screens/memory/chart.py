@@ -24,7 +24,6 @@ from perftui_tui.screens.memory.allocations import (
 )
 
 if TYPE_CHECKING:
-    from perftui.report.snapshots_and_ncu import MemoryReport
     from perftui.run.table import Table
 
 
@@ -38,9 +37,9 @@ class Role(NamedTuple):
 
 
 ROLES = (
-    Role("main", "processes.ranks_rss", "█", "memory-parameters"),
-    Role("workers", "processes.workers_rss", "▓", "memory-activations"),
-    Role("other processes", "processes.rest_rss", "░", "memory-before"),
+    Role("main", "processes.ranks_rss", "█", "fill-forward"),
+    Role("workers", "processes.workers_rss", "▓", "fill-input_wait"),
+    Role("other processes", "processes.rest_rss", "░", "dim"),
 )
 """What trains, what loads its data, and what else the run has started."""
 
@@ -79,10 +78,26 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures[: len(names)])
         columns = max(1, chart)
         history = over_all_columns(known.tolist(), columns)
-        line = sparkline(history, columns, max(most, 1.0))
+        line = "" if is_level(known) else sparkline(history, columns, most)
         rows.append(fit(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
     notes = wrap(NOTE, cells, "dim") if "processes.pss" in table else []
     return [*rows, *(notes if len(rows) + len(notes) <= height else [])][:height]
+
+
+LEVEL = 0.01
+"""Share of its highest value within which a series is a constant: a number, and no chart."""
+
+
+def is_level(values: Any) -> bool:
+    """Whether a series stays the same, but for its first two values."""
+    settled = values[2:] if len(values) > 2 else values
+    return bool(np.ptp(settled) <= LEVEL * settled.max())
+
+
+def memory_is_level(snapshot: Snapshot) -> bool:
+    """Whether each step takes the same memory of the GPU: then its chart would show nothing."""
+    use = snapshot.ask(gpu_memory)
+    return use is not None and all(map(is_level, (use.allocated, use.reserved, use.most)))
 
 
 MOST_NARROW = 12
@@ -90,11 +105,11 @@ MOST_NARROW = 12
 
 
 def sampled(table: Table) -> Iterator[tuple[str, str, float | None, Any]]:
-    """Those of ``ROWS`` of which there are samples: name, metric, capacity if known, and these;
-    other processes only where there are any."""
+    """Those of ``ROWS`` of which there is anything: name, metric, capacity if known, and the
+    samples."""
     for name, column, limit in ROWS:
         known = known_in(table, column)
-        if len(known) and (column != ROLES[-1].column or known.max() > 0):
+        if len(known) and known.max() > 0:
             capacity = known_in(table, limit)
             yield name, column, float(capacity[-1]) if len(capacity) else None, known
 
@@ -160,13 +175,16 @@ def memory_title(snapshot: Snapshot) -> str:
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """Two rows: allocated memory and its peak, then the card's memory and failed allocations."""
-    use = snapshot.ask(gpu_memory)
-    if snapshot.is_memory_alone and snapshot.allocations is not None:
-        return _devices(snapshot.allocations, cells)
+    """Two rows: allocated memory and its peak, then the card's memory and failed allocations; none
+    where that is not known by steps."""
+    use, curves = snapshot.ask(gpu_memory), memory_curves(snapshot)
+    if use is None and (snapshot.is_memory_alone or (snapshot.run is None and curves)):
+        # The parts below say all that is known.
+        return []
     if use is None:
-        return _curves(snapshot, cells) or wrap(_why_none(snapshot), cells, "dim")
+        return wrap(_why_none(snapshot), cells, "dim")
     step = f" reached by step {use.peak_step:,}" if use.peak_step >= 0 else ""
+    step += "   the same at each step" if memory_is_level(snapshot) else ""
     allocations = row(
         ("Allocated ", "dim"),
         (format_bytes(int(use.allocated[-1])), "bold"),
@@ -180,44 +198,6 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     for span in (*_trouble(use), *_cards(snapshot)):
         second += [span, ("   ", "")]
     return [crop(allocations, cells), crop(row(*second), cells)]
-
-
-def _devices(allocations: MemoryReport, cells: int) -> list[Row]:
-    """The sums of a snapshot, two devices at most: the rest is in the list."""
-    rows = []
-    for one in allocations.devices[:2]:
-        # Counted as the program asked for it: the peak may be less than is allocated now.
-        is_known = one.peak is not None and one.peak.absolute
-        peak = f"   peak {format_bytes(one.peak.bytes)} held" if one.peak and is_known else ""
-        line = row(
-            (f"GPU {one.device}: ", "dim"),
-            (format_bytes(one.allocated), "bold"),
-            (" allocated of ", "dim"),
-            (format_bytes(one.reserved), "bold"),
-            *((" reserved", "dim"), peak),
-        )
-        rows.append(crop(line, cells))
-    return rows
-
-
-def _curves(snapshot: Snapshot, cells: int) -> list[Row]:
-    """The peaks of what a trace recorded, without a run: two devices at most."""
-    if snapshot.run is not None:
-        return []
-    rows = []
-    for curve in memory_curves(snapshot)[:2]:
-        memory = curve.memory
-        least = "" if memory.absolute else "at least "
-        line = row(
-            (f"{curve.device}: ", "dim"),
-            (f"{least}{format_bytes(int(memory.level.max()))}", "bold"),
-            (" allocated at the peak", "dim"),
-        )
-        if memory.reserved is not None:
-            reserved = format_bytes(int(memory.reserved.max()))
-            line = (*line, ("   ", ""), (reserved, "bold"), (" reserved at most", "dim"))
-        rows.append(crop(line, cells))
-    return rows
 
 
 def _why_none(snapshot: Snapshot) -> str:

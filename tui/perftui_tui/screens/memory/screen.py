@@ -21,6 +21,7 @@ from perftui_tui.screens.memory.chart import (
     host_line,
     host_rows,
     memory_chart,
+    memory_is_level,
     memory_now,
     memory_title,
     steps_line,
@@ -105,10 +106,11 @@ class MemoryScreen(RunScreen):
         self.set_class(bool(curves), "-curve")
         # A short screen has room for one chart: what else there is stands in the rows above it.
         only_curve = is_short and bool(curves)
+        has_chart = has_run and not only_curve and not memory_is_level(snapshot)
         shown = {
             "#memory-categories": bool(curves),
-            "#memory-chart": has_run and not only_curve,
-            "#memory-charts": has_run or bool(curves),
+            "#memory-chart": has_chart,
+            "#memory-charts": has_chart or bool(curves),
             "#memory-parts": bool(curves) and not is_short,
             "#memory-host": has_host and not only_curve,
             "#memory-beside": (bool(curves) and not is_short) or (has_host and not only_curve),
@@ -140,7 +142,7 @@ class MemoryScreen(RunScreen):
     def _set_heights(self, snapshot: Snapshot, shown: dict[str, bool]) -> None:
         """Give tables the rows that they need; charts have the rest, and some rows at least."""
         now = memory_now(snapshot, self.size.width, 2)
-        self.query_one("#memory-now").styles.height = max(1, min(2, len(now)))
+        self.query_one("#memory-now").styles.height = min(2, len(now))
         is_beside = all(map(self.has_class, ("-curve", "-tall", "-wide")))
         allocations = self.query_one("#allocations", RowView)
         room = self.query_one("#memory-panes").size.height

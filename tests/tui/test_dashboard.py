@@ -324,7 +324,7 @@ def test_the_cards_of_the_run_come_first_where_not_all_fit(tmp_path: Path) -> No
 
 def test_without_a_card_the_reason_is_told(tmp_path: Path) -> None:
     (line,) = text(gpu_cards(sampled(tmp_path, cpu__utilization=[9.0]), 80, 1))
-    assert line.startswith("GPU       no GPU here")
+    assert line.startswith("GPU       no GPU: times are CPU times")
 
 
 def test_a_card_that_is_lost_is_not_shown_as_idle(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_memory_that_is_read_seldom_is_told_in_between(tmp_path: Path) -> None:
         processes__rss=[2.0 * size] * 41,
         processes__pss=[1.0 * size, *[None] * 40],
     )
-    assert memory(snapshot).notes == ("training 4.00 GiB",)
+    assert memory(snapshot).notes == ("8.00 GiB of 16.0 GiB", "training 4.00 GiB")
 
 
 def test_memory_is_told_with_what_can_run_out(tmp_path: Path) -> None:
@@ -380,8 +380,9 @@ def test_memory_is_told_with_what_can_run_out(tmp_path: Path) -> None:
         memory__shm_total=[8.0 * GIB],
     )
     meter = memory(snapshot)
-    assert (meter.reading, meter.word) == ("97 % of 64.0 GiB", "FULL")
-    assert meter.notes == ("training 41.0 GiB", "shared 7.00 GiB of 8.00 GiB")
+    assert (meter.reading, meter.word) == ("97 %", "FULL")
+    assert meter.notes[0] == "62.0 GiB of 64.0 GiB"
+    assert meter.notes[1:] == ("training 41.0 GiB", "shared 7.00 GiB of 8.00 GiB")
 
 
 def test_a_step_is_drawn_with_its_phases_the_gpu_and_the_gaps() -> None:
@@ -453,7 +454,7 @@ async def test_eight_gpus_fit_beside_a_finding(tmp_path: Path) -> None:
         await until_shown(pilot, "GPU 7")
         shown = text_of(app)
         assert all(f"GPU {number} " in shown for number in range(8))
-        for words in ("Cores", "Memory", "Workers", "Last profiled step", "fix: num_workers"):
+        for words in ("Cores", "Memory", "Workers", "Last profiled step", "num_workers"):
             assert words in shown
 
 

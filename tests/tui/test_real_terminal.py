@@ -121,7 +121,7 @@ def test_everything_is_drawn_again_after_a_suspension(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     shown = terminal("1")
-    shown.wait_for("no finding: ")
+    shown.wait_for("none so far")
     shown.wait_for("failed (exit 5)")
     shown.read(1)
     before = shown.text

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.trace.text import printable
+from perftui_tui.look.format import date_and_time, format_ns
 from perftui_tui.reading.source import (
     LoadProgressed,
     Post,
@@ -69,7 +70,11 @@ class Baseline:
         here = Path.cwd()
         runs = _runs(source.parent if is_run else here / RUNS_DIRECTORY, source)
         beside = traces_beside(here / source.name if is_run else source)
-        traces = [(file, f"{printable(file.name)}  trace") for file in beside]
+        times = [file.stat().st_mtime_ns for file in beside]
+        traces = [
+            (file, _label(written, None, f"{printable(file.name)}  trace"))
+            for file, written in zip(beside, times, strict=True)
+        ]
         choices = [*runs, *traces] if is_run else [*traces, *runs]
         self._app.call_from_thread(self._ask, source.parent, choices)
 
@@ -81,14 +86,14 @@ class Baseline:
         from perftui_tui.dialogs.choice import Choice, ChoiceDialog
         from perftui_tui.look.rows import row
 
-        # As many as there are digits.
+        keys = [(digit,) for digit in "123456789"] + [()] * len(others)
         choices = [
-            Choice((key,), label, partial(self._app.on_thread, partial(self._read, path)))
-            for key, (path, label) in zip("123456789", others, strict=False)
+            Choice(key, label, partial(self._app.on_thread, partial(self._read, path)))
+            for key, (path, label) in zip(keys, others, strict=False)
         ]
         choices.append(Choice(("escape", "q"), "keep the current comparison"))
-        title = (row("The newest runs and traces:"),)
-        self._app.ask(ChoiceDialog("Compare with", title, choices))
+        title = (row(f"{'':8}{'recorded':<18}{'mean step':>10}  run or trace"),)
+        self._app.ask(ChoiceDialog("Compare with", title, choices, picks=True))
 
     def _read(self, path: Path) -> None:
         from perftui_tui.reading.view import read_once, view_trace
@@ -111,16 +116,34 @@ class Baseline:
         self._app.refresh_screen()
 
 
+MOST_RUNS = 50
+"""Runs that are listed: each is read for its steps."""
+
+
 def _runs(directory: Path, shown: Path) -> list[_Other]:
-    """The recorded runs, newest first, without the one that is shown."""
+    """The newest recorded runs, newest first, without the one that is shown."""
+    from perftui.facts.fact import Facts
+    from perftui.facts.step.steps import step_breakdown
     from perftui.run.history import list_runs
+    from perftui.run.manifest import ManifestError
+    from perftui.run.reader import RunReader
 
     others = []
-    for entry in list_runs(directory):
+    for entry in list_runs(directory)[:MOST_RUNS]:
         if entry.manifest is not None and entry.root != shown:
+            try:
+                steady = step_breakdown(Facts(RunReader(entry.root).poll()))
+            except (ManifestError, OSError):
+                continue
             change = f"  {entry.manifest.name}" if entry.manifest.name else ""
-            others.append((entry.root, f"{entry.run_id}  {entry.manifest.state}{change}"))
+            what = f"{entry.run_id}  {entry.manifest.state}{change}"
+            mean = steady.mean if steady else None
+            others.append((entry.root, _label(entry.manifest.started_ns, mean, what)))
     return others
+
+
+def _label(recorded_ns: int, step_ns: int | None, what: str) -> str:
+    return f"{date_and_time(recorded_ns):<18}{format_ns(step_ns):>10}  {what}"
 
 
 class RankTraces:

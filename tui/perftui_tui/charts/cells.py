@@ -233,10 +233,11 @@ def nice_step(span: float, count: int) -> float:
 def usual_top(values: Sequence[float]) -> float:
     """The top of a scale from 0 on which a slow first step does not flatten all others.
 
-    A tenth above what 98 % of the ``values``, of which there is one at least, stay below; never 0.
+    A tenth above what 98 % of the ``values``, of which there is one at least, stay below, and of
+    few all but the highest; never 0.
     """
     ordered = sorted(values)
-    return 1.1 * ordered[min(len(ordered) - 1, int(_USUAL_SHARE * len(ordered)))] or 1.0
+    return 1.1 * ordered[int(_USUAL_SHARE * (len(ordered) - 1))] or 1.0
 
 
 def exact_ns(nanoseconds: int) -> str:

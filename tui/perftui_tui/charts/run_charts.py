@@ -143,7 +143,8 @@ def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
     low = float(min(durations.min() for durations in runs))
     tops = []
     for run in runs:
-        p50, p95 = quantile_of(run, 50), quantile_of(run, 95)
+        # Of few steps p95 is the longest, which may be the outlier.
+        p50, p95 = quantile_of(run, 50), quantile_of(np.sort(run)[: max(len(run) - 1, 1)], 95)
         tops.append(min(float(run.max()), max(p50 + TAIL * (p95 - p50), 1.05 * p95)))
     edges = np.linspace(low, max(low + 1, *tops), BINS + 1)
     top = float(edges[-1])

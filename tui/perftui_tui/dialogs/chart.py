@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.screen import ModalScreen
 from textual_plotext import PlotextPlot
 
-from perftui_tui.charts.cells import nice_step
+from perftui_tui.charts.cells import nice_step, usual_top
 from perftui_tui.charts.run_charts import Chart, Floats
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import MISSING, format_bytes, format_ns
@@ -65,12 +65,12 @@ class ChartPlot(PlotextPlot):
         plot.clear_figure()
         left, right = self._view
         inside = (chart.x >= left) & (chart.x <= right)
-        top, bottom = _range(chart, inside)
-        top = bottom + (top - bottom) * _headroom(chart, self.size.height)
+        cap, bottom = _range(chart, inside)
+        top = bottom + (cap - bottom) * _headroom(chart, self.size.height)
         markers = ASCII_MARKERS if RowView.ascii_only else MARKERS
         for number, line in enumerate(chart.lines):
             known = inside & np.isfinite(line.values)
-            x, y = downsampled(chart.x[known], line.values[known])
+            x, y = downsampled(chart.x[known], np.minimum(line.values[known], cap))
             style = number if line.style is None else line.style
             plot.plot(
                 x.tolist(),
@@ -80,7 +80,7 @@ class ChartPlot(PlotextPlot):
                 color=self._colour(COLOURS[style % len(COLOURS)]),
                 fillx=chart.is_distribution,
             )
-        self._draw_marks(chart, inside, bottom, top)
+        self._draw_marks(chart, inside, bottom, cap)
         plot.xlim(left, right)
         plot.ylim(bottom, top)
         plot.xlabel(chart.x_label)
@@ -102,7 +102,8 @@ class ChartPlot(PlotextPlot):
             label, marked = chart.marked
             chosen = marked & inside
             if chosen.any():
-                x, y = downsampled(chart.x[chosen], chart.lines[0].values[chosen])
+                values = np.minimum(chart.lines[0].values[chosen], top)
+                x, y = downsampled(chart.x[chosen], values)
                 plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=label)
         for _, level in chart.levels:
             if chart.is_distribution:
@@ -117,13 +118,20 @@ class ChartPlot(PlotextPlot):
 
 
 def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """The highest and the lowest value to draw: from zero, unless that would flatten everything."""
+    """The highest and the lowest value to draw: of times those that are usual, where few others
+    would flatten them; what is longer is drawn at the top."""
     values = np.concatenate([line.values[inside] for line in chart.lines])
     values = values[np.isfinite(values)]
     if not len(values):
         return 1.0, 0.0
     highest = float(values.max())
+    usual = usual_top(values.tolist()) if chart.text is format_ns else highest
+    highest = usual if highest > FAR_ABOVE * usual else highest
     return (1.05 * highest if highest > 0 else 1.0), min(0.0, float(values.min()))
+
+
+FAR_ABOVE = 2
+"""Ratio to the usual highest time from which longer ones do not count for the scale."""
 
 
 def _headroom(chart: Chart, rows: int) -> float:
@@ -235,6 +243,11 @@ class ChartScreen(ModalScreen[None]):
             spans.append((f"x {chart.marked[0]}", "warn"))
         if chart.note:
             spans.append((chart.note, "dim"))
+        inside = (chart.x >= self.view[0]) & (chart.x <= self.view[1])
+        top, _ = _range(chart, inside)
+        count = sum(int((line.values[inside] > top).sum()) for line in chart.lines)
+        if count:
+            spans.insert(0, (f"{count:,} above {chart.text(top)}", "warn"))
         return with_fitting(crop(left, cells), spans, cells)
 
     def _value(self, cells: int) -> Row:

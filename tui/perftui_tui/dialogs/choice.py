@@ -9,6 +9,7 @@ from pathlib import Path
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.geometry import Region
 from textual.screen import ModalScreen
 
 from perftui.run.history import RunEntry
@@ -64,7 +65,8 @@ class ChoiceDialog(ModalScreen[Act | None]):
     """Shows ``body`` and waits for a key of one of ``choices``, or a click on it. Returns what the
     answer does.
 
-    What is in ``below`` stands under the choices: what to know before one of them is taken."""
+    What is in ``below`` stands under the choices: what to know before one of them is taken. Where
+    there are many choices that one ``picks`` among, the arrows and enter choose as well."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
@@ -74,8 +76,11 @@ class ChoiceDialog(ModalScreen[Act | None]):
         body: Sequence[Row | Prose],
         choices: Sequence[Choice],
         below: Sequence[Row | Prose] = (),
+        *,
+        picks: bool = False,
     ) -> None:
         super().__init__()
+        self._at = 0 if picks else None
         self._title = title
         self._body = tuple(body)
         self._choices = tuple(choices)
@@ -114,15 +119,19 @@ class ChoiceDialog(ModalScreen[Act | None]):
         parts = [(self.query_one("#body", RowView), _rows(self._body, cells))]
         if self._below:
             parts.append((self.query_one("#below", RowView), _rows(self._below, cells)))
-        room = max(3, int(height * SHARE) - len(self._choices) - FRAME_ROWS - len(parts) + 1)
+        most = int(height * SHARE) - FRAME_ROWS - len(parts) + 1
+        listed = min(len(self._choices), max(1, most - 1))
+        room = max(3, most - len(self._choices))
         needed = [len(rows) for _, rows in parts]
         for (view, rows), given in zip(parts, _shared(needed, room), strict=True):
             view.styles.height = given
             view.rows = rows
-        choices.styles.height = len(self._choices)
+        choices.styles.height = listed
         choices.rows = [
-            row((f" {choice.keys[0]:<6}", "key"), " ", choice.label) for choice in self._choices
-        ]
+            row((f" {choice.keys[0]:<6}" if choice.keys else " " * 7, "key"), " ",
+                (choice.label, "selected" if at == self._at else ""))
+            for at, choice in enumerate(self._choices)
+        ]  # fmt: skip
         frame = self.query_one(Vertical)
         shown = (*choices.rows, *(line for _, rows in parts for line in rows))
         frame.styles.width = min(max(NARROWEST, *map(width_of, shown)), cells) + FRAME_CELLS
@@ -130,7 +139,17 @@ class ChoiceDialog(ModalScreen[Act | None]):
 
     def on_key(self, event: events.Key) -> None:
         scroll = {"down": 1, "up": -1, "pagedown": 10, "pageup": -10}.get(event.key)
-        if scroll is not None:
+        if self._at is not None and scroll is not None:
+            self._at = min(max(self._at + scroll, 0), len(self._choices) - 1)
+            self._lay_out()
+            choices = self.query_one("#choices", RowView)
+            choices.scroll_to_region(Region(0, self._at, 1, 1), animate=False)
+            event.stop()
+        elif self._at is not None and event.key == "enter":
+            event.stop()
+            self.dismiss(self._choices[self._at].act)
+            return
+        elif scroll is not None:
             for part in self.query("#body, #below").results(RowView):
                 part.scroll_relative(y=scroll, animate=False)
             event.stop()
@@ -143,7 +162,8 @@ class ChoiceDialog(ModalScreen[Act | None]):
     def on_click(self, event: events.Click) -> None:
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
-            self.dismiss(self._choices[event.screen_y - choices.region.y].act)
+            at = event.screen_y - choices.region.y + choices.scroll_offset.y
+            self.dismiss(self._choices[at].act)
 
 
 def _rows(parts: Sequence[Row | Prose], cells: int) -> list[Row]:

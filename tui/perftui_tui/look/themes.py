@@ -27,7 +27,7 @@ _COLOURS = {
     "background": ("#101418", "#fafafa", "#000000", "ansi_default"),
     "surface": ("#161b20", "#f1f2f3", "#000000", "ansi_default"),
     "panel": ("#20272e", "#e3e6e9", "#1c1c1c", "ansi_default"),
-    "primary": ("#56b4e9", "#0063a0", "#7fd4ff", "ansi_blue"),
+    "primary": ("#56b4e9", "#0063a0", "#7fd4ff", "ansi_cyan"),
     "secondary": ("#2fb98f", "#00674a", "#00ff9c", "ansi_cyan"),
     "good": ("#2fb98f", "#00674a", "#00ff9c", "ansi_green"),
     "dim": ("#98a2ac", "#5a636c", "#d0d0d0", "ansi_default"),
@@ -101,13 +101,6 @@ PLAIN = {
     "chart": "chart",
     "chart-warn": "caution",
     "chart-bad": "bad",
-    "memory-before": "dim",
-    "memory-parameters": "part-forward",
-    "memory-optimizer": "part-optimizer",
-    "memory-gradients": "part-backward",
-    "memory-activations": "part-input-wait",
-    "memory-temporary": "part-loader-start",
-    "memory-other": "part-other",
 }
 
 ON_GROUND = {"key": "accent", "selected": "primary", "match": "caution"}
@@ -129,9 +122,9 @@ def _palette(variables: tuple[tuple[str, str], ...]) -> Mapping[str, Style]:
         name: Style(bold=name != "match", color=text, bgcolor=colours[of])
         for name, of in ON_GROUND.items()
     }
-    return styles | {
-        f"part-{part}": Style(color=text, bgcolor=colours[_ground(part)]) for part in PHASES
-    }
+    grounds = {part: colours[_ground(part)] for part in PHASES}
+    styles |= {f"part-{part}": Style(color=text, bgcolor=of) for part, of in grounds.items()}
+    return styles | {f"fill-{part}": Style(color=of) for part, of in grounds.items()}
 
 
 def _needed() -> set[str]:

@@ -12,7 +12,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import block_bar, charted, sparkline
 from perftui_tui.look.format import format_bytes, of_ceiling, percent, rate
 from perftui_tui.look.rows import Row, Span, crop, row
-from perftui_tui.panes.machine import ceilings
+from perftui_tui.panes.machine import FULL_MEMORY, NO_GPU, ceilings
 from perftui_tui.panes.meter import NAME_WIDTH, STYLES, Meter
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.telemetry import STOPPED, gpus, latest, mean, series, table_of
@@ -37,8 +37,10 @@ def gpu(snapshot: Snapshot) -> Meter:
     own = [prefix for prefix in snapshot.ask(own_gpus) or () if prefix in found]
     known = [prefix for prefix in own or found if series(table, f"{prefix}.utilization")]
     if table is None or not known:
-        absent = _why_unknown(snapshot, own[0]) if own else _why_absent(snapshot, bool(found))
-        return Meter("GPU", absent=absent)
+        if own:
+            return Meter("GPU", absent=_why_unknown(snapshot, own[0]))
+        absent = _why_absent(snapshot, bool(found))
+        return Meter("GPU", absent=absent or NO_GPU, is_missing=not absent)
     prefix = _shown(table, known)
     now = latest(table, f"{prefix}.utilization")
     return Meter(
@@ -117,14 +119,13 @@ def _why_unknown(snapshot: Snapshot, prefix: str) -> str:
 
 
 def _why_absent(snapshot: Snapshot, is_listed: bool) -> str:
+    """Why nothing is known of the GPU; empty where there is none."""
     manifest = snapshot.manifest
     reason = str(manifest.profile.get("no_gpu", "")) if manifest is not None else ""
-    reason = printable(reason.removeprefix("NVML says: "))
     if manifest is not None and manifest.gpus and reason:
-        return f"the GPU is not sampled ({reason})"
-    if is_listed or (manifest is not None and manifest.gpus):
-        return "no answer from the GPU yet"
-    return f"no GPU here ({reason or 'no NVIDIA driver answered'}): times are CPU times"
+        return f"the GPU is not sampled ({printable(reason.removeprefix('NVML says: '))})"
+    is_there = is_listed or (manifest is not None and manifest.gpus)
+    return "no answer from the GPU yet" if is_there else ""
 
 
 HOT = 83.0
@@ -165,7 +166,9 @@ def _memory(card: Card) -> Figure:
         return Figure(f"mem {format_bytes(used)}")
     gib = 1024**3
     text = f"{used / gib:.1f}/{whole / gib:.0f} GiB"
-    return Figure(f"{text:>13}", share=used / whole)
+    if 100 * used < FULL_MEMORY * whole:
+        return Figure(f"{text:>13}", share=used / whole)
+    return Figure(f"{text:>13} FULL", "warn", used / whole)
 
 
 def _power(card: Card) -> Figure:

@@ -15,6 +15,7 @@ from perftui_tui.reading.snapshot import SLOW_RATIO, Snapshot
 from perftui_tui.reading.telemetry import (
     RESIDENT,
     STOPPED,
+    gpus,
     known_in,
     latest,
     series,
@@ -84,11 +85,11 @@ FULL_MEMORY = 95.0
 FULL_DISK = 80.0
 """Per cent of the time the disk had work: above it requests wait for each other."""
 
-LATELY = 120
-"""Samples, a minute of them, in which something has to have moved."""
-
 SMALLEST_SCALE = 1e6
 """Bytes a second: the scale never zooms into less, where noise would look like load."""
+
+
+NO_GPU = "no GPU: times are CPU times"
 
 
 def cpu(snapshot: Snapshot) -> Meter:
@@ -99,7 +100,10 @@ def cpu(snapshot: Snapshot) -> Meter:
         return Meter("CPU", absent=why_absent(snapshot))
     now = latest(table, "cpu.utilization")
     reading = STOPPED if now is None else percent(now)
-    notes, total_cores = [], snapshot.manifest.cpu_count if snapshot.manifest else 0
+    manifest = snapshot.manifest
+    has_gpu = gpus(table) or (manifest is not None and manifest.gpus)
+    notes = [] if has_gpu else [NO_GPU]
+    total_cores = manifest.cpu_count if manifest else 0
     own = latest(table, "processes.cpu")
     if own is not None:
         cores = f" of {total_cores} cores" if total_cores else " cores"
@@ -121,10 +125,10 @@ def memory(snapshot: Snapshot) -> Meter:
     values = tuple(100 * value / whole for value in series(table, "memory.used"))
     return Meter(
         "Memory",
-        f"{percent(share)} of {format_bytes(whole)}",
+        percent(share),
         _full(share, FULL_MEMORY),
         values,
-        notes=tuple(_memory_notes(table)),
+        notes=(f"{format_bytes(used)} of {format_bytes(whole)}", *_memory_notes(table)),
         total=len(table or ()),
     )
 
@@ -146,11 +150,6 @@ def _memory_notes(table: Table | None) -> list[str]:
     if kills := latest(table, "memory.oom_kills"):
         notes.append(f"{kills:.0f} killed for memory")
     return notes
-
-
-def moves(meter: Meter) -> bool:
-    """Whether so much went through a disk or a network lately that it is worth a row."""
-    return any(value >= SMALLEST_SCALE for value in meter.values[-LATELY:])
 
 
 def disk(snapshot: Snapshot) -> Meter:
@@ -182,7 +181,7 @@ def _traffic(
     other = series(table, second[1])
     both = tuple(map(sum, zip(known, other, strict=True))) if known and other else known or other
     if not both:
-        return Meter(name, absent=why_absent(snapshot))
+        return Meter(name, absent=why_absent(snapshot), is_missing=True)
     flows = [
         [] if (now := latest(table, metric)) is None else [f"{word} {rate(now)}"]
         for word, metric in (first, second)
@@ -198,6 +197,7 @@ def _traffic(
         high=top,
         limit=_scale(top),
         notes=(*flows[1], *([] if busy is None else [f"busy {percent(busy)}"])),
+        is_missing=not any(value >= SMALLEST_SCALE for value in both),
         total=len(table or ()),
     )
 
@@ -240,6 +240,8 @@ def loader(snapshot: Snapshot) -> Meter:
 
     facts, steps = _facts(snapshot), snapshot.train
     waits = steps["input_wait"][-RECENT_VALUES:].tolist()
+    if facts is None and not any(waits):
+        return Meter("Loader", absent="no data loader", is_missing=True)
     durations = steps["duration"][-RECENT_VALUES:].tolist()
     recent = waits[-RECENT_STEPS:]
     share = sum(recent) / max(1, sum(durations[-RECENT_STEPS:]))
@@ -388,7 +390,7 @@ def step_time(snapshot: Snapshot) -> Meter:
     slow = tuple(value >= SLOW_RATIO * usual for value in values)
     return Meter(
         "Step",
-        format_ns(values[-1] * 1e6),
+        f"last {format_ns(values[-1] * 1e6)}",
         word,
         values,
         high=top,

@@ -16,7 +16,7 @@ from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
 
 NAME_WIDTH = 10
-READING_WIDTH = 19
+READING_WIDTH = 20
 LONGEST_NOTES = 76
 FIRST_CELLS = 35
 """Of ``perftui 0.25 to 1.5 %, limit 0.25 %``: beside a row of 80 cells what it took fits whole."""
@@ -25,7 +25,7 @@ SHORTEST_CHART = 8
 AXIS_WIDTH = 6
 MARK = "!"
 
-STYLES = {"": "", "OK": "good", "EVEN": "good", "UNEVEN": "warn"} | dict.fromkeys(
+STYLES = {"": "", "OK": "good", "EVEN": "good", "UNEVEN": "warn", "COPIES": "warn"} | dict.fromkeys(
     ("LOW", "HIGH", "FULL"), "bad"
 )
 """The words, each with its style."""
@@ -50,6 +50,8 @@ class Meter:
     """What a line has before its notes, in styles of their own; a chart leaves it out."""
     notes: tuple[str, ...] = ()
     absent: str = ""
+    is_missing: bool = False
+    """Whether the run does not have what it is about: then others take its place."""
     total: int = 0
     """Values of the whole series, of which ``values`` are the newest."""
     marked: tuple[bool, ...] = ()

@@ -135,7 +135,7 @@ def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
             figures = f"{part_of_step(part.ns):>{TIME_CELLS}}{share(part.ns, whole):>{SHARE_CELLS}}"
             name = f"{part.name:<{NAME_CELLS}}"
             filled = block_bar(part.ns / whole, room).rstrip()
-            rows.append(row(name, figures, " ", (filled, f"part-{part.style}")))
+            rows.append(row(name, figures, " ", (filled, f"fill-{part.style}")))
     figures = f"{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
     rows.append(row((f"{'mean step':<{NAME_CELLS}}{figures}", "bold")))
     return [crop(each, cells) for each in rows][:height]

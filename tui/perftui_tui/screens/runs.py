@@ -58,8 +58,8 @@ def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     ]
     left = height - len(rows) - len(others) - 3
     machine = gpu_cards(snapshot, cells, MOST_CARDS)
-    for read in (loader, cpu, memory, disk):
-        machine += draw_line(read(snapshot), cells)
+    for meter in (read(snapshot) for read in (loader, cpu, memory, disk)):
+        machine += [] if meter.is_missing else draw_line(meter, cells)
     if left - len(machine) - 1 < FEWEST_CHART_ROWS:
         machine = []
     room = min(MOST_CHART_ROWS, left - len(machine) - bool(machine))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.reactive import reactive
@@ -17,7 +18,6 @@ from perftui.format import several
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
-from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
 from perftui_tui.panes.gpu import MOST_CARDS, gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (
@@ -27,7 +27,6 @@ from perftui_tui.panes.machine import (
     disk,
     loader,
     memory,
-    moves,
     network,
     step_time,
     worker_count,
@@ -46,28 +45,30 @@ from perftui_tui.reading.snapshot import (
     without_time,
 )
 from perftui_tui.reading.telemetry import table_of
+from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import Gap, TraceAnalysis
+    from perftui.analysis.model import Gap
     from perftui.facts.gpu.idle import IdleOfCause
 
 MOST_CARDS_SHORT = 4
 """Rows that GPUs get on screens of at most 24 rows."""
 
-
-OPERATORS_FROM = 5
-"""Rows of the GPU pane from which a list in it is worth reading."""
+MOST_CHARTS = METERS_OF_STRIP = 3
+"""Charts beside each other, and meters on the smallest screen: of what there is to show."""
 
 METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
     "Step time": (step_time, "step"),
     "GPU": (gpu, "gpu"),
     "Data loader": (loader, "loader"),
     "CPU": (cpu, "cpu"),
-    "Memory": (memory, ""),
+    "Memory": (memory, "rss"),
     "Disk": (disk, "disk"),
     "Network": (network, "network"),
 }
 """By name, in the order they are shown, each with the chart that a click on it opens."""
+
+_CHARTED = ("Step time", "GPU", "Data loader", "CPU", "Memory")
 
 
 def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
@@ -84,19 +85,24 @@ def draw_at(meter: Meter, snapshot: Snapshot, cells: int, height: int) -> list[R
 
 
 class Dashboard(Vertical):
-    """Charts where there is room for them, below them the meters, and the last profiled step."""
+    """Charts where there is room for them, below them the meters, and the last profiled step.
+
+    What the run does not have, a GPU or a data loader, gives its place to what it has.
+    """
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
+    _opens: tuple[str, ...] = ()
+    """The chart that a click on each of those opens."""
+
     def compose(self) -> ComposeResult:
         with Container(id="charts"):
-            yield self._chart("Step time")
-            yield self._chart("GPU", self._draw_gpu)
-            yield self._chart("Data loader")
+            for at in range(MOST_CHARTS):
+                yield RowView(id=f"chart-{at}", classes="chart")
         with Vertical(id="meters"):
-            yield self._meter("Step time", "meter charted strip")
-            yield SnapshotPane(gpu_cards, id="meter-gpu", classes="meter strip", chart="gpu")
-            yield self._meter("Data loader", "meter charted strip")
+            yield self._meter("Step time")
+            yield SnapshotPane(gpu_cards, id="meter-gpu", classes="meter", chart="gpu")
+            yield self._meter("Data loader")
             yield SnapshotPane(workers, id="meter-workers", classes="meter", chart="loader")
             yield self._meter("CPU")
             yield SnapshotPane(cores, id="meter-cores", classes="meter", chart="cpu")
@@ -104,62 +110,66 @@ class Dashboard(Vertical):
                 yield self._meter(name)
         yield SnapshotPane(last_step, id="last-step", title="Last profiled step")
 
-    def _meter(self, name: str, classes: str = "meter") -> SnapshotPane:
+    def _meter(self, name: str) -> SnapshotPane:
         read, chart = METERS[name]
         at = f"meter-{read.__name__}"
-        return SnapshotPane(draw_meter(read), id=at, classes=classes, chart=chart)
-
-    def _chart(self, name: str, draw: Draw | None = None) -> SnapshotPane:
-        read, chart = METERS[name]
-        at, drawing = f"chart-{read.__name__}", draw or draw_meter(read)
-        return SnapshotPane(drawing, id=at, title=name, classes="chart", chart=chart)
-
-    def _draw_gpu(self, snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-        meter = self._gpu_place(snapshot, height)
-        if meter is None:
-            return operators(snapshot, cells, height)
-        return draw_at(meter, snapshot, cells, height)
-
-    def _gpu_place(self, snapshot: Snapshot, height: int) -> Meter | None:
-        """What the chart of the GPU shows: the GPU; on a machine without one the CPU where
-        operators are listed below it; else None for the operators, where a window and the height
-        allow a list."""
-        shown = gpu(snapshot)
-        if not shown.absent:
-            return shown
-        if self.screen.has_class("-wide"):
-            processor = cpu(snapshot)
-            return shown if processor.absent else processor
-        is_listed = snapshot.analysis is not None and height >= OPERATORS_FROM
-        return None if is_listed else shown
+        return SnapshotPane(draw_meter(read), id=at, classes="meter", chart=chart)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Show the rows that have something to say, and name what stands in the GPU's place."""
+        """Choose what is charted and which rows there are, and draw the charts."""
         is_strip = self.screen.has_class("-strip")
         is_tall = self.screen.has_class("-tall") and not is_strip
         most = 1 if is_strip else MOST_CARDS if is_tall else MOST_CARDS_SHORT
         cards = len(sampled_gpus(table_of(snapshot)))
         self._pane("#meter-gpu").styles.height = max(1, min(most, cards))
-        for name, is_shown in (
-            # Without a card the chart says so, and a strip has the processors instead.
-            ("#meter-gpu", cards > 0 or not (is_tall or is_strip)),
-            ("#meter-cpu", not is_strip or not cards),
-            ("#meter-workers", is_tall and bool(worker_count(snapshot))),
-            ("#meter-cores", is_tall and bool(busy_of_cores(snapshot))),
-            ("#meter-memory", is_tall),
-            ("#meter-disk", not is_strip and moves(disk(snapshot))),
-            ("#meter-network", not is_strip and moves(network(snapshot))),
-        ):
-            self._pane(name).display = is_shown
-        chart = self._pane("#chart-gpu")
-        meter = self._gpu_place(snapshot, chart.content_size.height)
-        why_absent = gpu(snapshot).absent if meter is None or meter.name != "GPU" else ""
-        chart.entitle("Top operators" if meter is None else meter.name, why_absent)
+        meters = {name: read(snapshot) for name, (read, _) in METERS.items()}
+        there = [name for name, meter in meters.items() if not meter.is_missing]
+        if is_strip:
+            rows = set(there[:METERS_OF_STRIP])
+        else:
+            rows = set(there) - (self._chart(snapshot, meters) if is_tall else set())
+            rows |= {"GPU"} if cards else set()
+            if not is_tall and {"GPU", "Data loader"} <= rows:
+                rows.discard("Memory")
+        for name, (read, _) in METERS.items():
+            self._pane(f"#meter-{read.__name__}").display = name in rows
+        self._pane("#meter-workers").display = is_tall and bool(worker_count(snapshot))
+        self._pane("#meter-cores").display = is_tall and bool(busy_of_cores(snapshot))
         step = self._pane("#last-step")
         step.entitle(last_step_title(snapshot))
         analysis = snapshot.analysis
         # Its phases, a device or the host, and the gaps; or a row that says why there are none.
         step.styles.height = 3 if analysis is None else 5 if analysis.has_gpu else 4
+
+    def _chart(self, snapshot: Snapshot, meters: dict[str, Meter]) -> set[str]:
+        """Chart the first meters that there are; without a GPU also the operators, where no list
+        of them stands below. Returns what is charted."""
+        chosen = [
+            (name, partial(draw_at, meters[name], snapshot), METERS[name][1])
+            for name in _CHARTED
+            if not meters[name].is_missing
+        ]
+        is_listed = snapshot.analysis is not None and not self.screen.has_class("-wide")
+        if meters["GPU"].is_missing and is_listed:
+            at = next((at for at, (name, *_) in enumerate(chosen) if name == "CPU"), len(chosen))
+            chosen.insert(at, ("Top operators", partial(operators, snapshot), ""))
+        self._opens = tuple(opens for _, _, opens in chosen)
+        for at in range(MOST_CHARTS):
+            pane = self.query_one(f"#chart-{at}", RowView)
+            pane.display = at < len(chosen)
+            if pane.display:
+                name, make, _ = chosen[at]
+                pane.entitle(name)
+                pane.draw(make)
+        shown = chosen[:MOST_CHARTS]
+        self.query_one("#charts").styles.grid_size_columns = max(1, len(shown))
+        return {name for name, *_ in shown}
+
+    @on(events.Click, ".chart")
+    async def _open_chart(self, event: events.Click) -> None:
+        at = int((event.control.id or "-").rpartition("-")[2]) if event.control else 0
+        if self._opens[at]:
+            await self.run_action(f"app.study('{self._opens[at]}')")
 
     @property
     def meter_rows(self) -> int:
@@ -298,44 +308,6 @@ def _screen(name: str) -> Span:
 LISTED = 50
 """Gaps that can be reached from the list; the timeline has them all."""
 
-CAUSE_WIDTH = 15
-NUMBER_WIDTH = 8
-
-
-def _cause(idle: IdleOfCause, name_device: bool) -> Row:
-    device = f"  GPU {idle.device}" if name_device else ""
-    gaps = several(idle.count, "gap") if idle.count else "within other gaps"
-    longest = f", max {format_ns(idle.longest.duration)}" if idle.longest else ""
-    line = f"  {idle.line.short}" if idle.line else ""
-    return row(
-        " ",
-        f"{format_ns(idle.total):>{NUMBER_WIDTH}}",
-        (f"  {idle.cause.value:<{CAUSE_WIDTH}}", "bold"),
-        (f"  {gaps}{longest}{device}", "dim"),
-        (line, "accent"),
-    )
-
-
-def _gap(gap: Gap, analysis: TraceAnalysis, selected: bool, name_device: bool) -> Row:
-    mark = (">", "accent") if selected else (" ", "")
-    device = f"  GPU {gap.device}" if name_device else ""
-    return row(
-        mark,
-        (f"{format_ns(gap.duration):>{NUMBER_WIDTH}}", "bold" if selected else ""),
-        f"  {gap.cause.value:<{CAUSE_WIDTH}}",
-        (f"  at {format_ns(gap.start):<{NUMBER_WIDTH}}{device}", "dim"),
-        (f"  {_host(gap, analysis)}", "dim"),
-    )
-
-
-def _host(gap: Gap, analysis: TraceAnalysis) -> str:
-    """The op in which the launching thread was meanwhile; empty where it is not known."""
-    from perftui.trace.model import NONE
-
-    name = analysis.trace.name_of(gap.operator_row) if gap.operator_row != NONE else ""
-    phase = phase_name(gap.phase)
-    return "  ".join(part for part in (phase, name) if part and part != gap.cause.value)
-
 
 class GapList(SnapshotPane):
     """Sums by cause, then the gaps, of which one is selected; a click on one opens it."""
@@ -381,13 +353,15 @@ class GapList(SnapshotPane):
         return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
 
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        """One row for each cause: its time, of how many gaps it is the largest part, the longest of
-        them, and the line; then one for each gap, longest first:
-        duration, cause, when, and what the host did."""
-        gaps, analysis = self._gaps(), snapshot.analysis
-        if analysis is None or not gaps:
+        """The causes and the gaps as the timeline lists them, without its headings."""
+        analysis, causes = snapshot.analysis, self._causes()
+        if analysis is None or not self._gaps():
             return [row(("no gap between GPU activities in this trace", "dim"))]
-        many = len({gap.device for gap in gaps}) > 1
-        causes = [_cause(idle, many) for idle in self._causes()]
-        rows = (_gap(gap, analysis, at == self.selected, many) for at, gap in enumerate(gaps))
-        return [crop(one, cells - 1) for one in (*causes, *rows)]
+        from perftui_tui.screens.timeline.detail_lines import idle_lines, longest_gaps
+
+        every = (*idle_lines(analysis, most=LISTED), *longest_gaps(analysis, LISTED))
+        lines = [line for line in every if line.style != "bold"]
+        chosen = len(causes) + self.selected
+        marks = ((">", "accent") if at == chosen else (" ", "") for at in range(len(lines)))
+        rows = (row(mark, line.text) for mark, line in zip(marks, lines, strict=True))
+        return [crop(one, cells - 1) for one in rows]

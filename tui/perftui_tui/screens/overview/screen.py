@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from perftui_tui.widgets.log_view import nothing_printed, tail_rows
 from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import DeviceActivity
+    from perftui.analysis.model import DeviceActivity, Step
     from perftui.trace.nsys.report import Exporting
 
 LISTED = 4
@@ -40,7 +41,8 @@ CHARTED_FROM = 20
 def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
     """A row for each device, then the steps where the trace marks several."""
     devices = snapshot.analysis.activity if snapshot.analysis else ()
-    rows = [_device(one, cells) for one in devices[:LISTED]]
+    steps = snapshot.analysis.steps if snapshot.analysis else ()
+    rows = [_device(one, steps, cells) for one in devices[:LISTED]]
     if len(devices) > LISTED:
         key = shown_key("app.show('timeline')")
         rows.append(row((f"and {len(devices) - LISTED} more devices: {key} shows all", "dim")))
@@ -53,16 +55,21 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     return rows
 
 
-def _device(device: DeviceActivity, cells: int) -> Row:
-    busy = 100 * device.busy / device.span if device.span else 0.0
+def _device(device: DeviceActivity, steps: Sequence[Step], cells: int) -> Row:
+    """How busy the device was over all steps, which may begin before its work and end after it."""
+    begin = min((device.start, *(step.start for step in steps)))
+    span = max((device.end, *(step.end for step in steps))) - begin
+    busy = 100 * device.busy / span if span else 0.0
     word = busy_word(busy)
+    copied = device.memcpy_sum + device.memset_sum
+    if word == "OK" and copied > device.kernel_sum:
+        word = "COPIES"
     name = (f"GPU {device.device}".ljust(NAME_WIDTH), "bold")
     # The figures stand behind a gap of three cells.
     reading = fit(row(f"busy {percent(busy)} ", (word, STYLES[word])), READING_WIDTH - 3)
     copies = device.memcpy_count + device.memset_count
-    copied = device.memcpy_sum + device.memset_sum
     figures = [
-        (f"of {format_ns(device.span)}", ""),
+        (f"of {format_ns(span)}", ""),
         (f"{format_count(device.kernel_count)} kernels {format_ns(device.kernel_sum)}", ""),
         (f"{format_count(copies)} copies {format_ns(copied)}", ""),
         *([(printable(device.name), "dim")] if device.name else []),
@@ -115,9 +122,9 @@ class OverviewScreen(RunScreen):
         "The first two lines name the bottleneck and what to do next. The bar is the mean step, "
         "split into parts that sum to it; parts too small for their name are listed below it. "
         "Each meter shows the current value, its history and a rating: LOW, OK, HIGH or FULL; "
-        "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. Findings are ordered "
-        "by their cost per step; !! marks critical ones, ! warnings, and ≤1.61x means 1.61x "
-        "faster at most if this were fixed."
+        "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. What else was found "
+        "is listed below: !! marks critical findings, ! warnings, and ≤1.61x means 1.61x faster "
+        "at most if this were fixed."
     )
     BINDINGS = bindings("overview")
 
@@ -187,8 +194,8 @@ class OverviewScreen(RunScreen):
             pane.styles.height = min(MOST_FINDING_ROWS, len(rows) + 2)
 
     def _title_findings(self, snapshot: Snapshot) -> None:
-        count = len(snapshot.diagnosis.findings)
-        title = f"Findings ({count})" if count else "Findings"
+        count = len(snapshot.diagnosis.findings) - 1
+        title = f"Other findings ({count})" if count > 0 else "Other findings"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)
             pane.entitle(title, hint("{app.show('diagnosis')} opens Diagnosis"))

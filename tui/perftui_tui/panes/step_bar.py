@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from perftui.format import middle
+from perftui.format import middle, several
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, block_bar, filled_steps
@@ -18,7 +18,10 @@ from perftui_tui.panes.verdict import own_cost
 from perftui_tui.reading.snapshot import DrawnStep, Part, Snapshot, name_within, style_of
 
 if TYPE_CHECKING:
+    from perftui.analysis.model import Gap
     from perftui.analysis.timeline.measure import BusyColumns, StepColumns
+    from perftui.facts.gpu.idle import IdleOfCause
+    from perftui.trace.model import Trace
 
 EDGE = "▏"
 """Begins every part, so that parts can be distinguished without colour."""
@@ -214,6 +217,36 @@ def _gaps(step: StepColumns, columns: int) -> Row:
         line = f"{line.ljust(at)}{text}"
     return row(("gaps".ljust(NAME_WIDTH), "bold"), (line, "warn"))
 
+
+def cause_text(idle: IdleOfCause, device: str = "") -> str:
+    """Idle time of one cause: in all, in how many gaps, the longest, and where the host was."""
+    facts = [
+        f"{format_ns(idle.total):>10}",
+        f"{idle.cause.value:<15}",
+        device,
+        several(idle.count, "gap") if idle.count else "within other gaps",
+        f"max {format_ns(idle.longest.duration)}" if idle.longest else "",
+        idle.line.short if idle.line else "",
+    ]
+    return "  ".join(filter(None, facts))
+
+
+def gap_text(gap: Gap, trace: Trace, device: str = "") -> str:
+    """One gap: its length and cause, when, and in which phase and operator the host was."""
+    name = printable(trace.name_of(gap.operator_row)) if gap.operator_row >= 0 else ""
+    facts = [
+        f"{format_ns(gap.duration):>10}",
+        f"{gap.cause.value:<15}",
+        device,
+        f"at {format_ns(gap.start)}",
+        printable(phase_name(gap.phase)),
+        middle(name, LONGEST_NAME),
+    ]
+    return "  ".join(filter(None, facts))
+
+
+LONGEST_NAME = 60
+"""Characters of a name among others: C++ names of kernels fill whole lines."""
 
 NUMBERS_WIDTH = 16
 

@@ -15,7 +15,6 @@ from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.journal import Proof
-from perftui.experiments.trial_verdict import CONFIDENCE, is_tested
 from perftui.facts.gpu.host_waits import syncs
 from perftui.fixes.option import FixOption
 from perftui.report.wording import main_thread, sync_calls
@@ -64,7 +63,7 @@ def _figures(option: FixOption, proof: Proof | None, is_chosen: bool) -> list[Sp
     """What stands behind the title of a fix: what was measured of it, of those not chosen its risk,
     its place."""
     figures: list[Span] = [("written", "good")] if option.is_written else []
-    if proof is not None:
+    if proof is not None and not is_chosen:
         figures.append((proof.headline, proof_style(proof)))
     if option.risks and not is_chosen:
         figures.append((f"risk: {', '.join(each.value for each in option.risks)}", "warn"))
@@ -104,10 +103,7 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
     """On how many pairs the result rests, from when it is, and what disturbed it."""
     when = date_and_time(proof.measured_ns)
     label = f"{INDENT}Proof "
-    has_interval = proof.ratio is not None and is_tested(len(proof.pairs))
-    sure = f", {fmt.percent(CONFIDENCE)} confidence" if has_interval else ""
-    pairs = fmt.several(len(proof.pairs), "pair")
-    text = f"{proof.headline}{sure}, by {pairs} of runs, {when}"
+    text = f"{proof.headline}, by {fmt.several(len(proof.pairs), 'pair')} of runs, {when}"
     rows = labelled(Prose(text, proof_style(proof), label=label), cells)
     for note in proof.notes:
         rows += wrap(note, cells, "warn", " " * len(label))

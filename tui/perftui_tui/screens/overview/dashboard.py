@@ -33,7 +33,13 @@ from perftui_tui.panes.machine import (
     workers,
 )
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
-from perftui_tui.panes.step_bar import last_step, last_step_title, operators
+from perftui_tui.panes.step_bar import (
+    cause_text,
+    gap_text,
+    last_step,
+    last_step_title,
+    operators,
+)
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import (
     NextThing,
@@ -353,15 +359,17 @@ class GapList(SnapshotPane):
         return (self._snapshot.ask(idle_by_cause) or ()) if self._snapshot else ()
 
     def _draw_gaps(self, snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG002
-        """The causes and the gaps as the timeline lists them, without its headings."""
-        analysis, causes = snapshot.analysis, self._causes()
-        if analysis is None or not self._gaps():
+        """A row for each cause, then one for each gap, longest first."""
+        analysis, gaps = snapshot.analysis, self._gaps()
+        if analysis is None or not gaps:
             return [row(("no gap between GPU activities in this trace", "dim"))]
-        from perftui_tui.screens.timeline.detail_lines import idle_lines, longest_gaps
-
-        every = (*idle_lines(analysis, most=LISTED), *longest_gaps(analysis, LISTED))
-        lines = [line for line in every if line.style != "bold"]
-        chosen = len(causes) + self.selected
-        marks = ((">", "accent") if at == chosen else (" ", "") for at in range(len(lines)))
-        rows = (row(mark, line.text) for mark, line in zip(marks, lines, strict=True))
+        many = len({gap.device for gap in gaps}) > 1
+        rows = [
+            row(" ", cause_text(idle, f"GPU {idle.device}" if many else ""))
+            for idle in self._causes()
+        ]
+        for at, gap in enumerate(gaps):
+            mark = (">", "accent") if at == self.selected else (" ", "")
+            device = f"GPU {gap.device}" if many else ""
+            rows.append(row(mark, gap_text(gap, analysis.trace, device)))
         return [crop(one, cells - 1) for one in rows]

@@ -15,12 +15,13 @@ from perftui.analysis.timeline.measure import Launches, Measure, NameTime, measu
 from perftui.analysis.timeline.tracks import device_label, track_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import idle_by_cause
-from perftui.format import middle, several
+from perftui.format import middle
 from perftui.run.reader import RunSnapshot
 from perftui.trace.model import DERIVED, NONE, Int64, Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
+from perftui_tui.panes.step_bar import cause_text, gap_text
 from perftui_tui.screens.timeline.detail_pane import (
     Line,
     Target,
@@ -296,7 +297,7 @@ def summary_lines(analysis: TraceAnalysis, run: RunSnapshot | None = None) -> li
         return lines
     if not analysis.has_tables:
         return [*lines, Line("gaps and their causes follow once the whole trace is read", "dim")]
-    lines += [*idle_lines(analysis, run), *longest_gaps(analysis)]
+    lines += [*_idle(analysis, run), *_gaps(analysis)]
     if analysis.has_gpu:
         lines += _top("GPU activity by time", trace, kernels, kernels.short_names, kernels.total)
     return [*lines, *_top("operators by own CPU time", trace, ops, ops.names, ops.cpu_self)]
@@ -343,40 +344,27 @@ def _steps_by_rank(analysis: TraceAnalysis) -> Iterator[Line]:
         yield Line(f"{'':>10}  and {counted(left, 'faster rank')}", "dim")
 
 
-def idle_lines(
-    analysis: TraceAnalysis, run: RunSnapshot | None = None, most: int = MOST
-) -> Iterator[Line]:
+def _idle(analysis: TraceAnalysis, run: RunSnapshot | None) -> Iterator[Line]:
     """How long each cause kept a GPU idle; each line leads to the longest such gap."""
     causes = idle_by_cause(Facts(run, analysis))
     if not causes:
         return
     yield Line("GPU idle by cause", "bold")
     many = bool(analysis.ranks) or len({one.device for one in causes}) > 1
-    for one in causes[:most]:
-        gap, device = one.longest, device_label(analysis.trace, one.device)
-        facts = [f"{format_ns(one.total):>10}", f"{one.cause.value:<15}"]
-        facts += [device] if many else []
-        facts.append(several(one.count, "gap") if one.count else "within other gaps")
-        facts += [f"max {format_ns(gap.duration)}"] if gap else []
-        facts += [one.line.short] if one.line else []
-        place = Target(gap.start, gap.end) if gap else None
-        yield Line("  ".join(facts), one_row=True, place=place)
+    for one in causes[:MOST]:
+        device = device_label(analysis.trace, one.device) if many else ""
+        place = Target(one.longest.start, one.longest.end) if one.longest else None
+        yield Line(cause_text(one, device), one_row=True, place=place)
 
 
-def longest_gaps(analysis: TraceAnalysis, most: int = MOST) -> Iterator[Line]:
-    """A heading, then each gap, longest first, with its cause, when, and what the host did."""
+def _gaps(analysis: TraceAnalysis) -> Iterator[Line]:
     if not analysis.gaps:
         return
     yield Line(hint("largest gaps of the GPU  {timeline.largest_gap} next"), "bold")
     many = bool(analysis.ranks) or len({gap.device for gap in analysis.gaps}) > 1
-    for gap in analysis.gaps[:most]:
-        facts = [f"{format_ns(gap.duration):>10}", f"{gap.cause.value:<15}"]
-        facts += [device_label(analysis.trace, gap.device)] if many else []
-        facts.append(f"at {format_ns(gap.start)}")
-        facts += [phase_label(printable(gap.phase))] if gap.phase else []
-        if gap.operator_row != NONE:
-            facts.append(cut(printable(analysis.trace.name_of(gap.operator_row)), _LONGEST_NAME))
-        yield Line("  ".join(facts), place=Target(gap.start, gap.end))
+    for gap in analysis.gaps[:MOST]:
+        device = device_label(analysis.trace, gap.device) if many else ""
+        yield Line(gap_text(gap, analysis.trace, device), place=Target(gap.start, gap.end))
 
 
 def _top(

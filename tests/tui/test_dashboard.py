@@ -381,7 +381,6 @@ def test_memory_is_told_with_what_can_run_out(tmp_path: Path) -> None:
     )
     meter = memory(snapshot)
     assert (meter.reading, meter.word) == ("97 %", "FULL")
-    assert meter.notes[0] == "62.0 GiB of 64.0 GiB"
     assert meter.notes[1:] == ("training 41.0 GiB", "shared 7.00 GiB of 8.00 GiB")
 
 

@@ -77,14 +77,12 @@ def _held(memory: MemoryReport) -> str:
     device = max(memory.devices, key=lambda one: one.allocated, default=None)
     if device is None:
         return "the snapshot holds no memory of a GPU"
-    sites = device.peak.sites if device.peak is not None else device.sites
-    when = "at the peak" if device.peak is not None else "at the end"
     text = f"GPU {device.device} holds {format_bytes(device.allocated)}"
-    first = next((site for site in sites if site.file), None)
+    first = next((site for site in device.sites if site.file), None)
     if first is None or first.file is None:
         return text
-    part = share(first.bytes, sum(site.bytes for site in sites))
-    return f"{text}; {first.file.rpartition('/')[2]}:{first.line} holds {part} of it {when}"
+    part = share(first.bytes, sum(site.bytes for site in device.sites))
+    return f"{text}; {first.file.rpartition('/')[2]}:{first.line} holds {part} of it"
 
 
 def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:

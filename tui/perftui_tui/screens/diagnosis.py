@@ -76,8 +76,9 @@ def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
     lines = [row(line) for line in option.advice.splitlines()]
     if option.patch is not None:
         # The place stands in the title, and the whole diff before it is written.
-        changed = (line for line in diff_rows(option.patch)[2:] if line[0][1] in _CHANGED)
-        lines += changed
+        lines += (
+            line for line in diff_rows(option.patch)[2:] if line[0][1] in ("insert", "delete")
+        )
     rows = [row(INDENT, *folded) for line in lines for folded in fold(line, cells - len(INDENT))]
     if option.is_written:
         text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
@@ -93,10 +94,6 @@ def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
     if option.is_possible:
         rows += labelled(risk(option.risks, INDENT), cells)
     return rows if proof is None else [*rows, *_proof(proof, cells)]
-
-
-_CHANGED = ("insert", "delete")
-"""Styles of the lines of a diff that are not the same before and after."""
 
 
 def _proof(proof: Proof, cells: int) -> list[Row]:

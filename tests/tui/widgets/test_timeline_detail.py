@@ -360,20 +360,20 @@ def test_a_sample_is_as_high_as_its_value_and_time_without_one_is_blank():
     assert text(drawn(USE, 300 * MS, 400 * MS, 8)) == " " * 8
 
 
-def test_counters_stand_between_the_devices_and_the_threads(counted):
-    assert kinds(counted) == ["device", COUNTER, COUNTER, "thread"]
+def test_counters_stand_below_the_threads(counted):
+    assert kinds(counted) == ["device", "thread", COUNTER, COUNTER]
     shown = rows_of(counted)
-    assert shown[1].startswith(" use 0-100 %")
-    assert shown[2].startswith(" mem 0-8 GiB")
-    assert rows_of(counted, 120)[1].startswith(" GPU use 0-100 %")
+    assert shown[2].startswith(" use 0-100 %")
+    assert shown[3].startswith(" mem 0-8 GiB")
+    assert rows_of(counted, 120)[2].startswith(" GPU use 0-100 %")
     # Keys begin where there is something to find.
     assert counted.track.kind == "device"
 
 
 def test_counters_fold_where_there_is_no_room_and_by_key(counted):
     counted.resized(3)
-    assert kinds(counted) == ["device", COUNTER, "thread"]
-    assert rows_of(counted)[1].startswith(" use 0-100 % +1")
+    assert kinds(counted) == ["device", "thread", COUNTER]
+    assert rows_of(counted)[2].startswith(" use 0-100 % +1")
     select(counted, COUNTER)
     counted.fold()
     assert kinds(counted).count(COUNTER) == 2
@@ -386,8 +386,8 @@ def test_counters_fold_where_there_is_no_room_and_by_key(counted):
 
 def test_counters_are_hidden_and_moved_together(counted):
     select(counted, COUNTER)
-    assert counted.reorder(1)
-    assert kinds(counted) == ["device", "thread", COUNTER, COUNTER]
+    assert counted.reorder(-1)
+    assert kinds(counted) == ["device", COUNTER, COUNTER, "thread"]
     counted.hide_track()
     assert kinds(counted) == ["device", "thread"]
     assert counted.hidden_count == 1
@@ -499,7 +499,7 @@ def test_their_row_shows_what_any_of_them_does_and_the_last_row_cannot_be_hidden
 
 
 def test_a_jump_to_one_of_them_opens_the_row(helped):
-    row = int(np.flatnonzero(helped.trace.track == next(iter(helped._helpers_of)))[0])
+    row = int(np.flatnonzero(helped.trace.track == next(iter(helped.helpers_of)))[0])
     assert helped.select_row(row)
     assert kinds(helped).count("thread") == 4
     assert helped.track.kind == "thread"

@@ -220,7 +220,7 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
     return lines
 
 
-def further_lines(trace: Trace, selected: Selection, helpers: Collection[int]) -> list[Line]:
+def further_lines(trace: Trace, selected: Selection, helpers: Collection[int] = ()) -> list[Line]:
     """Arguments of an event and others of its name; what the CPU did during idle time, without the
     threads that only help; last all digits of its times."""
     exactly = exact_lines(selected.start, selected.end)

@@ -14,8 +14,6 @@ from textual.reactive import reactive
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
-from perftui.format import several
-from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap

@@ -28,7 +28,7 @@ def test_all_that_can_be_generated_is_shown() -> None:
 
 def test_a_key_is_shown_with_all_that_press_it() -> None:
     assert "| `down` `j` | The next finding |" in keys("diagnosis").splitlines()
-    assert "`a` tries one without touching" in about("diagnosis")
+    assert "`a` tries a fix without touching" in about("diagnosis")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_trouble_is_said_and_so_is_what_was_not_counted() -> None:
 
 async def test_a_run_on_the_gpu(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (_, pilot):
-        await press(pilot, "7", until="GPU memory by step")
+        await press(pilot, "7", until="the same at each step")
         await until_shown(pilot, "peak 31.0 GiB", "GPU 0: 31.0 GiB of 141 GiB", "--memory-snapshot")
 
 
@@ -99,7 +99,7 @@ async def test_without_a_gpu_it_is_the_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50)])
 async def test_what_records_more_is_said_to_the_end(tmp_path: Path, size: tuple[int, int]) -> None:
     async with opened(write_run(tmp_path), size) as (app, pilot):
-        await press(pilot, "7", until="Memory by category (activations")
+        await press(pilot, "7", until="What memory is for (activations")
         await until(pilot, lambda: "No snapshot" not in text_of(app), "words about the CPU alone")
         view = app.screen.query_one("#allocations")
         # Before it is laid out it has no rows that could be scrolled to.
@@ -288,9 +288,9 @@ def test_the_table_sums_to_what_is_held() -> None:
     rows = [plain(row) for row in peak_rows(shown, 60, 20)]
     cells = [re.split(r"  +", row.strip()) for row in rows[1:]]
     assert cells == [
-        ["░░ held before the recording", "4.00 GiB", "50.0 %", "–"],
-        ["▒▒ gradients", "1.00 GiB", "12.5 %", "1"],
-        ["▞▞ activations", "3.00 GiB", "37.5 %", "7"],
+        ["░░ held before the recording", "4.00 GiB", "50.0 %", "–", "██"],
+        ["▒▒ gradients", "1.00 GiB", "12.5 %", "1", "▌"],
+        ["▞▞ activations", "3.00 GiB", "37.5 %", "7", "█▌"],
         ["total", "8.00 GiB 100.0 %"],
         ["── reserved at the peak", "9.00 GiB"],
     ]
@@ -403,7 +403,7 @@ async def test_a_gpu_run_keeps_its_steps_and_a_short_screen_has_the_host_in_one_
     tmp_path: Path,
 ) -> None:
     async with opened(gpu_run(tmp_path), replay=True) as (_, pilot):
-        await press(pilot, "7", until="GPU memory by step")
+        await press(pilot, "7", until="the same at each step")
         await until_shown(pilot, "peak 31.0 GiB", "over the last profiled window", "page cache")
         await pilot.resize_terminal(80, 24)
         await until_shown(pilot, "By step ▅▅▅", " 0 to 31.0 GiB")

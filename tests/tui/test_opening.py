@@ -224,7 +224,7 @@ async def test_the_first_screen_tells_how_to_go_on(tmp_path: Path, size: tuple[i
             await until(pilot, lambda k=key, w=words: says(text_of(app), k, w), f"{key} {words}")
         await press_shown(pilot, "enter", "why")
         await until(pilot, lambda: app.current_mode == "diagnosis", "the diagnosis")
-        for key, words in (("a", "Try"), ("w", "Write"), ("t", "Timeline"), ("?", "Help")):
+        for key, words in (("a", "Try"), ("w", "Write"), ("e", "Evidence"), ("?", "Help")):
             await until(pilot, lambda k=key, w=words: says(text_of(app), k, w), f"{key} {words}")
 
 

@@ -238,7 +238,7 @@ async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
         title, *_, foot = text_of(app).splitlines()
         assert len(foot) == columns
         chart = charts_of(app.snapshot)[0]
-        known = ["p50 310 ms", "p95 316 ms", f"x {chart.marked[0]}", chart.note]
+        known = ["1 above 366 ms", "p50 310 ms", "p95 316 ms", f"x {chart.marked[0]}", chart.note]
         name, place, *facts = (fact for fact in title.rstrip().split("   ") if fact)
         assert (name.strip(), place[:4]) == ("Step time", "1 of")
         assert facts == known[: len(facts)]

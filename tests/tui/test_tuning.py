@@ -431,7 +431,7 @@ async def test_the_run_recorded_last_is_opened_with_its_proofs(
         await press_shown(pilot, "o", "open the run recorded with all kept fixes")
         await until(pilot, lambda: app.snapshot and app.snapshot.source == ended.with_name(BASE))
         await until_shown(pilot, "4 workers do not keep up")
-        await until_shown(pilot, "> num_workers 4 -> 8   no difference (0.99 to 1.01)")
+        await until_shown(pilot, "> num_workers 4 -> 8", "Proof no difference (0.99 to 1.01)")
         # What a tuning wrote is taken back from either run.
         await press(pilot, "u", until="Undo the fix?")
         await pilot.press("enter")

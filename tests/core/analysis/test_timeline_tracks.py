@@ -200,9 +200,8 @@ def test_the_thread_that_trains_is_never_one():
 
 
 def test_a_single_one_keeps_its_name():
-    trace = threads([(5, 3)], [(0, 500)])
-    (one,) = found_in(trace)
-    assert one.track.label == labels(trace)[1]
+    (one,) = found_in(threads([(5, 3)], [(0, 500)]))
+    assert one.track.label == "thread 2"
 
 
 def test_a_thread_that_only_waits_is_one():

@@ -85,7 +85,7 @@ def test_a_count_of_gaps_that_was_cut_is_said_to_be_one(monkeypatch) -> None:
 def test_gaps_are_counted_for_each_device(most: int, all_counted: bool, monkeypatch) -> None:
     monkeypatch.setattr("perftui.analysis.gpu_idle.gaps.MOST", most)
     facts = Facts(None, on_another_device(synchronising(300), every=700).analysis())
-    assert sorted(Counter(gap.device for gap in facts.analysis.gaps).values()) == [5, 7]
+    assert sorted(Counter(gap.device for gap in facts.analysis.gaps).values()) == [4, 7]
     assert counts_all(facts) is all_counted
 
 

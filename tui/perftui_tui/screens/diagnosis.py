@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from textual import events, on
 from textual.containers import Container, Vertical
@@ -73,12 +74,12 @@ def _figures(option: FixOption, proof: Proof | None, is_chosen: bool) -> list[Sp
 
 
 def _option(option: FixOption, proof: Proof | None, cells: int) -> list[Row]:
-    lines = [row(line) for line in option.advice.splitlines()]
-    if option.patch is not None:
-        # The place stands in the title, and the whole diff before it is written.
-        lines += (
-            line for line in diff_rows(option.patch)[2:] if line[0][1] in ("insert", "delete")
-        )
+    # Of a diff, which is shown in full before it is written, the place stands in the title.
+    lines = (
+        [row(line) for line in option.advice.splitlines()]
+        if option.patch is None
+        else [each for each in diff_rows(option.patch)[2:] if each[0][1] in ("insert", "delete")]
+    )
     rows = [row(INDENT, *folded) for line in lines for folded in fold(line, cells - len(INDENT))]
     if option.is_written:
         text = "written to the source: {diagnosis.undo_fix} undoes it, {diagnosis.rerun} runs it"
@@ -150,7 +151,7 @@ def details(
     unfolded: bool | None = None,
 ) -> list[Row]:
     """What happens, what it costs and what to write; below that the evidence, which is folded away
-    where ``unfolded`` says so, or by default where not all of it fits in ``room`` rows."""
+    where ``unfolded`` says so, or by default where ``room`` rows leave too few for it."""
     option = options[min(chosen, len(options) - 1)] if options else None
     evidence = list(_evidence(finding, option, cells)) if finding is not None else []
     evidence += [*_samples(snapshot, cells), *_not_judged(snapshot, cells)]
@@ -165,7 +166,7 @@ def details(
     if snapshot.run is None:
         rows += _told("Try", NO_FIX_FOR_A_TRACE, cells, "dim")
     if unfolded is None:
-        unfolded = len(rows) + 2 + len(evidence) <= room
+        unfolded = room - len(rows) - 2 >= min(EVIDENCE_ROWS, len(evidence))
     sign, does = (OPEN, "folds it") if unfolded else (FOLDED, "unfolds it")
     key = (f"   {shown_key('diagnosis.unfold')} {does}", "dim")
     head = row((f"{sign} Evidence", "bold"), key)
@@ -173,6 +174,9 @@ def details(
 
 
 OPEN, FOLDED = "▾", "▸"
+
+EVIDENCE_ROWS = 10
+"""With as many to spare, evidence is shown as far as it fits: the figures come first."""
 
 
 def _samples(snapshot: Snapshot, cells: int) -> Iterator[Row]:
@@ -258,29 +262,7 @@ class DiagnosisScreen(RunScreen):
     )
     BINDINGS = bindings("diagnosis")
 
-    DEFAULT_CSS = """
-    DiagnosisScreen {
-        #diagnosis { height: 1fr; }
-        #finding-list { height: auto; max-height: 8; border: round $chart; }
-        #finding-side { height: auto; }
-        #finding-step, #finding-ops { border: round $chart; display: none; }
-        #finding-ops { height: 1fr; }
-        #finding-details {
-            height: 1fr; border: round $chart; scrollbar-gutter: stable; padding: 0 1;
-        }
-    }
-    DiagnosisScreen.-tall #finding-list { max-height: 10; }
-    DiagnosisScreen.-wide {
-        #diagnosis { layout: horizontal; }
-        #finding-side { width: 80; height: 1fr; }
-        #finding-list { height: 1fr; max-height: 100%; }
-        #finding-details { width: 1fr; }
-    }
-    DiagnosisScreen.-tall.-wide {
-        #finding-list { height: auto; max-height: 50%; }
-        #finding-step, #finding-ops { display: block; }
-    }
-    """
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 
     selected: reactive[str] = reactive("", init=False, repaint=False)
     """The rule of the selected finding; what is not there (any more) stands for the first. Each

@@ -24,9 +24,8 @@ import pytest
 from perftui.agent.native import IS_COMPILED
 from perftui.facts.notes import problems
 from perftui.run.columns import PHASES
-from perftui.run.history import list_runs
 from perftui.run.manifest import Status
-from perftui.run.reader import RankSnapshot, RunReader
+from perftui.run.reader import RankSnapshot, RunReader, list_runs
 from tests.capture.watched import (
     HERE,
     PATIENCE,

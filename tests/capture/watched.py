@@ -15,8 +15,7 @@ import perftui.agent
 from perftui.recorder.rank_journals import StepAssembler
 from perftui.recorder.spool import RingReader
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.history import list_runs
-from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.reader import RunReader, RunSnapshot, list_runs
 from perftui.wire.spool import SPOOL_VARIABLE, Spool
 from tests.sooner import LATE
 

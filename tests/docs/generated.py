@@ -15,8 +15,8 @@ from perftui.diagnosis.rules import BY_NAME, answered_by
 from perftui.fixes.catalogue import FIXES
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.option import FixOption
+from perftui.recorder import machine_sampling
 from perftui.report.markdown import code, plain, table
-from perftui.telemetry import host_sources
 from perftui_tui.commands.mcp_tools import offered
 from perftui_tui.dialogs.help import BY_SCREEN, TERMS
 from perftui_tui.keys.all_keys import KEYS, Key
@@ -190,7 +190,7 @@ KINDS = {
     "findings": findings,
     "fixes-table": fixes_table,
     "fixes": fixes,
-    "metrics": host_sources.tables,
+    "metrics": machine_sampling.tables,
     "about": about,
     "keys": keys,
     "numbers": numbers,

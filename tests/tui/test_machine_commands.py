@@ -110,7 +110,7 @@ def test_a_torch_that_cannot_be_used_ends_the_probe(
 ) -> None:
     monkeypatch.setattr("perftui.probe.probe.SECONDS", 0.1)
     (tmp_path / "data").write_bytes(os.urandom(1 << 20))
-    monkeypatch.setattr("perftui.probe.disk.TEMPORARY", 1 << 20)
+    monkeypatch.setattr("perftui.probe.ceilings.TEMPORARY", 1 << 20)
     broken = tmp_path / "python"
     broken.write_text(
         "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n"

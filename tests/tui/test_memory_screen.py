@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.memory_categories import Category, MemoryOverTime
-from perftui.facts.gpu.memory import MemoryUse, gpu_memory
+from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RankLayout, RunLayout

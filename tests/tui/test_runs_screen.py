@@ -13,8 +13,8 @@ import pytest
 from perftui.analysis.analyse import without_tables
 from perftui.report.runs import summarise
 from perftui.run import origin
-from perftui.run.history import list_runs
 from perftui.run.layout import RunLayout
+from perftui.run.reader import list_runs
 from perftui.trace.formats import load_trace
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main

@@ -26,10 +26,9 @@ from perftui.report.as_json import ReportOutput
 from perftui.report.recorded import Recorded, recording_of
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, SubjectError, load_run, load_subject, subject_of
-from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
-from perftui.run.reader import RunSnapshot
+from perftui.run.reader import RunSnapshot, newest_run
 
 if TYPE_CHECKING:
     from perftui.facts.step.steps import StepBreakdown

@@ -12,7 +12,7 @@ from typing import Any
 from perftui.diagnosis.model import Diagnosis
 from perftui.facts.fact import Facts, notes_of
 from perftui.facts.question import Evidence, Question
-from perftui.recorder.environment import options_of
+from perftui.recorder.launch import options_of
 from perftui.run.columns import ASKED
 
 WORTH = 0.05

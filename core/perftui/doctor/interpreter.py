@@ -15,7 +15,7 @@ import perftui
 from perftui.agent.startup.process import PR_SET_PTRACER
 from perftui.doctor import in_interpreter
 from perftui.doctor.row import ROOT, SYS_PTRACE, Row, fails, has_capability, ok, read, unknown, warn
-from perftui.recorder.environment import training_environment
+from perftui.recorder.launch import training_environment
 from perftui.recorder.pyspy import REFUSED, find_pyspy
 from perftui.wire.spool import AgentOptions
 

@@ -36,7 +36,7 @@ from perftui.experiments.trial_verdict import (
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts, finite, samples
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps

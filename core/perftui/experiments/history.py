@@ -35,9 +35,8 @@ from perftui.experiments.trial_verdict import (
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown
-from perftui.run.history import RunEntry, list_runs
 from perftui.run.manifest import Manifest, ManifestError
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunEntry, RunReader, list_runs
 
 # The logarithms of step times are gone through in order. Runs within the noise are the usual ones:
 # their median is what is usual, their median absolute deviation gives the noise, since a cold first

@@ -34,7 +34,7 @@ from perftui.experiments.trial_runs import (
 )
 from perftui.experiments.trial_verdict import Stage, is_decided, next_look
 from perftui.fixes.option import FixOption
-from perftui.recorder.environment import reap, start_in_run
+from perftui.recorder.launch import reap, start_in_run
 from perftui.run.control import STOP, request
 from perftui.run.files import UnreadableError, read_regular, replace_file
 from perftui.run.layout import PRIVATE_MODE, TRIAL_FILE, RunLayout, trials_of

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perftui.experiments.files_of_trials import is_to_restore
-from perftui.run.history import RunEntry, list_runs
 from perftui.run.layout import TRIALS, RunLayout, is_run_directory, trials_of
 from perftui.run.manifest import ManifestError, run_state
+from perftui.run.reader import RunEntry, list_runs
 
 GOING = ".deleted-"
 """Start of the name of a directory that is being removed; no run is called so."""

@@ -14,8 +14,7 @@ from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
 from perftui.fixes.apply_and_undo import check_unchanged, digest, patch_store
 from perftui.fixes.option import FixOption
-from perftui.recorder.environment import options_of
-from perftui.recorder.launch import Launch
+from perftui.recorder.launch import Launch, options_of
 from perftui.run.columns import stack_rate_of
 from perftui.run.files import replace_file
 from perftui.run.manifest import Expected, Override

@@ -23,7 +23,7 @@ from perftui.experiments.trial_verdict import (
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.data_loader.loader import CurvePoint
 from perftui.facts.fact import Facts, notes_of
-from perftui.facts.gpu.memory import PeakMemory, peak_memory
+from perftui.facts.gpu.cards import PeakMemory, peak_memory
 from perftui.facts.step.steps import steady_rows, steady_span, steady_step
 from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch, start

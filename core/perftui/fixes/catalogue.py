@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.fixes.compilation import COMPILE, channels_last, compile_dynamic, compile_graphs
+from perftui.fixes.compilation import (
+    COMPILE,
+    attention_fused,
+    channels_last,
+    compile_dynamic,
+    compile_graphs,
+    elementwise_fused,
+    recompute_off,
+)
 from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_prefetch, worker_threads
-from perftui.fixes.distributed import ALL_USED, BUCKET_VIEW, ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import Fix, option
-from perftui.fixes.fused_operators import attention_fused, elementwise_fused, recompute_off
-from perftui.fixes.gradients import backward_once, clip_grad_norm, no_grad, requires_grad_off
+from perftui.fixes.gradients import (
+    ALL_USED,
+    BUCKET_VIEW,
+    backward_once,
+    clip_grad_norm,
+    ddp_buckets,
+    ddp_no_sync,
+    no_grad,
+    requires_grad_off,
+)
 from perftui.fixes.optimizer import foreach_average, optimizer_foreach, optimizer_fused
 from perftui.fixes.option import FixOption
 from perftui.fixes.script_overhead import (

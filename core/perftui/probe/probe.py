@@ -17,8 +17,7 @@ import msgspec
 import psutil
 
 from perftui.probe import torch_work
-from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate, rate_of
-from perftui.probe.disk import disk_read
+from perftui.probe.ceilings import Ceiling, Ceilings, NotMeasured, Rate, disk_read, rate_of
 from perftui.telemetry.gpu.nvml_library import NoGpuError, answer, open_nvml
 
 POLL_SECONDS = 0.1

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from perftui.recorder.drain import SpoolDrain
-from perftui.recorder.environment import (
+from perftui.recorder.launch import (
     git_state,
     options_of,
     patched_command,

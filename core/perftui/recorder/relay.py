@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from perftui.recorder.environment import our_module, reap
+from perftui.recorder.launch import our_module, reap
 from perftui.recorder.sink import FaultLog
 
 BACKLOG = 256 * 1024 * 1024

@@ -12,9 +12,9 @@ from perftui.analysis.steps import step_source
 from perftui.diagnosis.model import Abstention
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.fact import Facts
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.gpu.host_waits import SyncCalls, syncs
 from perftui.facts.gpu.idle import counts_all, gap_lines, gap_place, idle_by_cause
-from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.gpu.streams import (
     LaunchDelays,
     Overlap,

@@ -30,7 +30,7 @@ from perftui.report.report import Report
 from perftui.run.columns import phase_name
 from perftui.run.files import replacing
 from perftui.trace.kineto.arguments import ArgumentReader
-from perftui.trace.kineto.copy_text import with_events
+from perftui.trace.kineto.load import with_events
 from perftui.trace.model import NONE, Trace
 
 CATEGORY = "perftui"

@@ -9,10 +9,10 @@ from typing import Any
 
 from perftui import format as fmt
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.memory import MemoryUse
+from perftui.facts.gpu.cards import MemoryUse
 from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
 from perftui.facts.step.steps import DeviceShare
-from perftui.recorder.environment import options_of
+from perftui.recorder.launch import options_of
 from perftui.report.output_text import printable
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE, stack_rate_of
 from perftui.run.layout import RunLayout

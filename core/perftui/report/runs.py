@@ -15,9 +15,8 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.steps import step_breakdown, step_count
 from perftui.report.output_text import SCHEMA, Schema, filled, said
 from perftui.run.files import UnreadableError
-from perftui.run.history import RunEntry
 from perftui.run.layout import RunLayout
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunEntry, RunReader
 
 
 class RunOutput(TypedDict):

@@ -11,10 +11,9 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import Work, never, open_trace
 from perftui.facts.fact import Facts, RankPaths
 from perftui.facts.ranks.traced_ranks import TracedRank, facts_beside, rank_of_trace, read_ranks
-from perftui.run.history import newest_run
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError
-from perftui.run.reader import RunReader, RunSnapshot
+from perftui.run.reader import RunReader, RunSnapshot, newest_run
 from perftui.trace.model import Progress, TraceError
 from perftui.trace.recordings import choose_rank
 from perftui.trace.remote import named

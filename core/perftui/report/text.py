@@ -8,7 +8,7 @@ from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.gpu import memory
+from perftui.facts.gpu import cards
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.step.steps import StepBreakdown, device_phases
 from perftui.fixes.option import FixOption
@@ -48,7 +48,7 @@ def render(report: Report) -> str:
         _kernels(report.kernels[:most], totals.get("kernels")),
         trace_metrics(report.metrics),
         gpu_phases(device_phases(report.facts)),
-        gpu_memory(memory.gpu_memory(report.facts)),
+        gpu_memory(cards.gpu_memory(report.facts)),
         listed("Recording", recorded),
         listed("Not judged", (f"{why}: {', '.join(rules)}" for why, rules in not_judged)),
         listed("Notes", report.notes),

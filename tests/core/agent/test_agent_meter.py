@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.agent.safety import meter as meters
-from perftui.agent.safety.guarded import calibrate, guarded, guarded_and_timed
-from perftui.agent.safety.meter import ALWAYS_UNTIL, COLD, EVERY, Meter
+from perftui.agent.safety.meter import Meter, calibrate, guarded, guarded_and_timed
 
 US = 1000
 MS = 1_000_000
@@ -81,7 +80,7 @@ def test_clocks_are_read_in_a_sample_of_the_steps_only(
     time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = Agent()
-    steps(agent, time, ALWAYS_UNTIL + EVERY)
+    steps(agent, time, meters.ALWAYS_UNTIL + meters.EVERY)
     read = 0
 
     def reading() -> int:
@@ -90,7 +89,7 @@ def test_clocks_are_read_in_a_sample_of_the_steps_only(
         return time.cpu
 
     monkeypatch.setattr(meters, "thread_time_ns", reading)
-    steps(agent, time, 10 * EVERY, hooks=3)
+    steps(agent, time, 10 * meters.EVERY, hooks=3)
 
     assert read == 10 * 3 * 2
 
@@ -105,7 +104,7 @@ def test_what_is_done_for_the_first_time_is_not_expected_of_later_steps(time: Ti
 
 def test_hooks_of_an_unusual_step_are_not_expected_of_others(time: Time) -> None:
     agent = Agent()
-    steps(agent, time, 2 * EVERY)
+    steps(agent, time, 2 * meters.EVERY)
 
     assert agent.meter.is_sampling
     agent.often(lambda: time.work(9 * MS))
@@ -182,7 +181,7 @@ def test_sums_are_exact_where_hooks_cost_the_same(hooks: list[int], ns: int, fra
         patch.setattr(meters, "perf_counter_ns", lambda: time.wall)
         patch.setattr(meters, "thread_time_ns", lambda: time.cpu)
         # The first steps tell what a hook costs.
-        counts = [1] * ALWAYS_UNTIL + hooks
+        counts = [1] * meters.ALWAYS_UNTIL + hooks
         taken = [steps(agent, time, 1, count, ns)[0] for count in counts]
 
     assert taken == [count * (ns + frame) for count in counts]
@@ -199,10 +198,10 @@ def test_the_cost_of_measuring_is_known_and_not_expected_where_nothing_is_measur
 def test_compiled_hooks_cost_what_was_measured_and_what_python_does_around_them() -> None:
     meter = Meter()
     meter.frame_ns = 100
-    assert meter.compiled_call_ns == COLD * 100
+    assert meter.compiled_call_ns == meters.COLD * 100
     meter.learn_compiled(4000, 10)
-    assert meter.compiled_call_ns == 400 + COLD * 100
+    assert meter.compiled_call_ns == 400 + meters.COLD * 100
     meter.learn_compiled(14_000, 10)
-    assert meter.compiled_call_ns == pytest.approx(500 + COLD * 100)
+    assert meter.compiled_call_ns == pytest.approx(500 + meters.COLD * 100)
     meter.learn_compiled(0, 0)
-    assert meter.compiled_call_ns == pytest.approx(500 + COLD * 100)
+    assert meter.compiled_call_ns == pytest.approx(500 + meters.COLD * 100)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perftui.recorder.environment import PATCHED_MAIN, training_environment
+from perftui.recorder.launch import PATCHED_MAIN, training_environment
 from perftui.wire.spool import AgentOptions
 from tests.core.agent.conftest import INJECT, Environment, Train
 

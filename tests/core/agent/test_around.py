@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.agent.hooks.around import put_around
+from perftui.agent.hooks.watch import put_around
 from perftui.agent.native import IS_COMPILED, CompiledAround, CompiledFastPath
 from perftui.wire.ring import BACKWARD
 
@@ -38,7 +38,7 @@ compiled = pytest.mark.parametrize("way", WAYS[1:], indirect=True)
 @pytest.fixture(params=WAYS, autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """In which of the two ways it is done."""
-    monkeypatch.setattr("perftui.agent.hooks.around.IS_COMPILED", request.param == "compiled")
+    monkeypatch.setattr("perftui.agent.hooks.watch.IS_COMPILED", request.param == "compiled")
     return str(request.param)
 
 

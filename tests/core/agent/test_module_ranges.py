@@ -12,8 +12,7 @@ import pytest
 
 from perftui.agent.hooks.watch import watch_modules
 from perftui.agent.recording.fast_path import FastPath
-from perftui.agent.windows.module_ranges import ModuleNames, ModuleRanges
-from perftui.agent.windows.ranges import Marks, Ranges
+from perftui.agent.windows.ranges import Marks, ModuleNames, ModuleRanges, Ranges
 
 COUNTS = {
     "embed (Linear)": 1,

@@ -25,9 +25,9 @@ from perftui.experiments.removal import (
     remove_leftovers,
     why_kept,
 )
-from perftui.run.history import RunEntry, list_runs, newest_run
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout, trials_of
 from perftui.run.manifest import Manifest, Status
+from perftui.run.reader import RunEntry, list_runs, newest_run
 from tests.core.run.test_history import make_run
 
 

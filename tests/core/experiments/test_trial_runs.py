@@ -30,7 +30,7 @@ from perftui.experiments.trial_runs import (
 from perftui.facts.cpu.machine import GpuCard, busy_host, cards
 from perftui.facts.data_loader.loader import read_worker_curve
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.memory import PeakMemory
+from perftui.facts.gpu.cards import PeakMemory
 from perftui.fixes.workers import with_workers
 from perftui.run.layout import RunLayout
 from perftui.run.reader import RunReader, RunSnapshot

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.facts.gpu.memory import MemoryUse, gpu_memory
+from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.table import Table, aggregates_of
 from tests.core.diagnosis.runs import facts_of

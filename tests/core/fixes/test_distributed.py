@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.fixes.distributed import ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import option
+from perftui.fixes.gradients import ddp_buckets, ddp_no_sync
 from perftui.fixes.option import Risk
 from tests.core.diagnosis.runs import ON_GPU, Events, make_run
 from tests.core.diagnosis.test_collectives import MIB, reducing_at_once

@@ -10,12 +10,10 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply_and_undo import apply_patch, undo
-from perftui.fixes.compilation import compile_dynamic
+from perftui.fixes.compilation import compile_dynamic, recompute_off
 from perftui.fixes.data_loader import LOADER
-from perftui.fixes.distributed import ddp_buckets, ddp_no_sync
 from perftui.fixes.fix import LineChange, changed_lines
-from perftui.fixes.fused_operators import recompute_off
-from perftui.fixes.gradients import no_grad
+from perftui.fixes.gradients import ddp_buckets, ddp_no_sync, no_grad
 from perftui.fixes.optimizer import foreach_average, optimizer_spec
 from perftui.fixes.option import Patch
 from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom, sleep_off

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.fused_operators import attention_fused, elementwise_fused
+from perftui.fixes.compilation import attention_fused, elementwise_fused
 from perftui.script.program import PatchRefusedError
 from tests.core.fixes.test_line_changes import PLANTED, changed, difference, executed
 

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from perftui.fixes.compilation import channels_last, compile_dynamic, compiled
-from perftui.fixes.distributed import all_used, bucket_view
+from perftui.fixes.compilation import channels_last, compile_dynamic, compiled, recompute_off
 from perftui.fixes.fix import Plan
-from perftui.fixes.fused_operators import recompute_off
-from perftui.fixes.gradients import no_grad
+from perftui.fixes.gradients import all_used, bucket_view, no_grad
 from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch

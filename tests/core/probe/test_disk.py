@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from perftui.probe import disk
-from perftui.probe.ceilings import Ceiling, NotMeasured, Rate
-from perftui.probe.disk import disk_read
+from perftui.probe import ceilings
+from perftui.probe.ceilings import Ceiling, NotMeasured, Rate, disk_read
 from perftui.telemetry.files import Mount
 
 MIB = 1 << 20
@@ -16,8 +15,8 @@ MIB = 1 << 20
 @pytest.fixture(autouse=True)
 def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporary files of tests may be in memory."""
-    monkeypatch.setattr(disk, "mount_of", lambda _: Mount("/", "ext4"))
-    monkeypatch.setattr(disk, "TEMPORARY", 4 * MIB)
+    monkeypatch.setattr(ceilings, "mount_of", lambda _: Mount("/", "ext4"))
+    monkeypatch.setattr(ceilings, "TEMPORARY", 4 * MIB)
 
 
 def filled(path: Path, size: int) -> Path:
@@ -39,7 +38,7 @@ def test_large_files_are_read_where_they_are(tmp_path: Path) -> None:
     filled(tmp_path / "small.txt", 1000)
     found = rate(disk_read(tmp_path, 0.05))
     assert found.how.startswith("2 files of 11.0 MiB, ext4, ")
-    assert 1 <= found.repeats <= disk.ROUNDS * disk.SAMPLES
+    assert 1 <= found.repeats <= ceilings.ROUNDS * ceilings.SAMPLES
 
 
 def test_one_file_may_be_named(tmp_path: Path) -> None:
@@ -67,12 +66,12 @@ def test_files_with_holes_and_links_are_not_read(tmp_path: Path) -> None:
 def test_a_system_without_direct_reading_drops_its_cache_or_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "_DIRECT", 0)
+    monkeypatch.setattr(ceilings, "_DIRECT", 0)
     filled(tmp_path / "one.bin", 9 * MIB)
     readings = iter([0, 10**12])
-    monkeypatch.setattr(disk, "_fetched", lambda: next(readings))
+    monkeypatch.setattr(ceilings, "_fetched", lambda: next(readings))
     assert rate(disk_read(tmp_path, 0.05)).how.endswith("page cache dropped before")
-    monkeypatch.setattr(disk, "_fetched", lambda: 0)
+    monkeypatch.setattr(ceilings, "_fetched", lambda: 0)
     assert "possibly from the page cache" in rate(disk_read(tmp_path, 0.05)).how
 
 
@@ -94,14 +93,14 @@ def test_a_file_system_that_refuses_direct_reading_is_read_otherwise(
 def test_a_slow_disk_is_read_for_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "one.bin", 9 * MIB)
     clock = iter(range(0, 10**6, 10))
-    monkeypatch.setattr(disk.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(disk.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(disk, "SEARCH_SECONDS", 1000.0)
+    monkeypatch.setattr(ceilings.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(ceilings.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(ceilings, "SEARCH_SECONDS", 1000.0)
     assert rate(disk_read(tmp_path, 1.0)).repeats == 1
 
 
 def test_what_is_in_memory_has_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "mount_of", lambda _: Mount("/", "tmpfs"))
+    monkeypatch.setattr(ceilings, "mount_of", lambda _: Mount("/", "tmpfs"))
     found = disk_read(tmp_path, 0.05)
     assert isinstance(found, NotMeasured)
     assert "is in memory (tmpfs)" in found.reason
@@ -113,7 +112,7 @@ def test_a_place_that_cannot_be_written_is_reported(
     def refused(**_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(disk.tempfile, "TemporaryFile", refused)
+    monkeypatch.setattr(ceilings.tempfile, "TemporaryFile", refused)
     found = disk_read(tmp_path, 0.05)
     assert isinstance(found, NotMeasured)
     assert found.reason == f"{tmp_path}: Permission denied"

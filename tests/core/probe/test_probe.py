@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from perftui.probe import probe
-from perftui.probe.ceilings import Ceiling, NotMeasured, rate_of
-from perftui.probe.disk import disk_read
+from perftui.probe.ceilings import Ceiling, NotMeasured, disk_read, rate_of
 from perftui.probe.probe import ProbeCancelledError, Worked, WorkerError, work
 
 Times = namedtuple("Times", "user system idle iowait guest")

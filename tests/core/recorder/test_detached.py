@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from perftui.recorder import environment, launch
+from perftui.recorder import launch
 from perftui.recorder.launch import Launch
 from perftui.run.control import request
 from perftui.run.manifest import Override, Status, StopReason, read_manifest
@@ -332,7 +332,7 @@ def test_recorder_that_does_not_answer_starts_nothing_later(
 ) -> None:
     child = f"import time; open({str(tmp_path / 'first')!r}, 'w').write('on'); time.sleep(600)"
     stuck = [sys.executable, "-c", STUCK, child]
-    monkeypatch.setattr(environment, "our_module", lambda *_: stuck)
+    monkeypatch.setattr(launch, "our_module", lambda *_: stuck)
     monkeypatch.setattr(launch, "PATIENCE", 1.0)
     run = run_script("print('never')")
     assert run.manifest.status is Status.EXITED

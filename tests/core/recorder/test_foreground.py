@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from perftui.run.history import list_runs
 from perftui.run.manifest import Manifest, Status
+from perftui.run.reader import list_runs
 from tests.terminal import Terminal
 
 pytestmark = pytest.mark.subprocess

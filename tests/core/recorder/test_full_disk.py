@@ -14,10 +14,9 @@ import pytest
 
 from perftui.recorder.relay import OutputLog
 from perftui.recorder.sink import FaultLog, JournalSink, LiveManifest
-from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalReader
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunReader, list_runs
 
 COLUMNS = (Column("n"),)
 

@@ -21,6 +21,7 @@ from perftui.recorder.machine_sampling import (
     Heartbeat,
     LeaderElection,
     MachineSampling,
+    look_around,
     others_here,
 )
 from perftui.recorder.sink import FaultLog, LiveManifest
@@ -36,7 +37,6 @@ from perftui.run.manifest import (
     read_manifest,
     write_manifest,
 )
-from perftui.telemetry.host_sources import look_around
 from perftui.wire.spool import Spool
 from tests.core.telemetry.fake_nvml import Card, Driver, nvml_of
 

@@ -24,7 +24,6 @@ from perftui.run.control import (
     take_requests,
     write_beat,
 )
-from perftui.run.history import list_runs
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (
@@ -35,7 +34,7 @@ from perftui.run.manifest import (
     read_manifest,
     write_manifest,
 )
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunReader, list_runs
 
 AGENT = Path(__file__).with_name("fake_agent.py")
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"}

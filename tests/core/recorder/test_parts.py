@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 from perftui.own_path import look_there_last
-from perftui.recorder.environment import INJECT, LINKED, git_state, options_of, training_environment
-from perftui.recorder.launch import new_run_id
+from perftui.recorder.launch import (
+    INJECT,
+    LINKED,
+    git_state,
+    new_run_id,
+    options_of,
+    training_environment,
+)
 from perftui.recorder.sink import FaultLog
 from perftui.recorder.supervise import INTERRUPT_GRACE, TERMINATE_GRACE, Stopper
 from perftui.run.manifest import Status
@@ -154,7 +160,7 @@ def test_diagnosis_is_started_without_a_word_about_it(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from perftui.recorder.environment import start_diagnosis\n"
+        "from perftui.recorder.launch import start_diagnosis\n"
         "from perftui.run.layout import RunLayout\n"
         "start_diagnosis(RunLayout(Path(sys.argv[1])))\n"
     )

@@ -204,7 +204,7 @@ import torch
 sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "plain":
     sys.modules["perftui.agent.native._compiled"] = None
-from perftui.agent.hooks.around import put_around
+from perftui.agent.hooks.watch import put_around
 from perftui.recorder.pyspy_stacks import Frame
 from perftui.recorder.pyspy_stacks import main_place
 

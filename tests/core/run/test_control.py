@@ -21,10 +21,9 @@ from perftui.run.control import (
     take_requests,
     write_beat,
 )
-from perftui.run.history import entry_of, list_runs, recorded_where
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, write_manifest
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunReader, entry_of, list_runs, recorded_where
 
 
 @pytest.fixture

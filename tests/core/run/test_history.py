@@ -9,7 +9,6 @@ import psutil
 import pytest
 
 from perftui.run import manifest as manifests
-from perftui.run.history import RunNotFoundError, find_run, list_runs
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import (
     LONGEST,
@@ -25,7 +24,7 @@ from perftui.run.manifest import (
     with_liveness,
     write_manifest,
 )
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunNotFoundError, RunReader, find_run, list_runs
 
 
 def manifest(run_id: str, **changes: object) -> Manifest:

@@ -13,9 +13,9 @@ from perftui.report.report import make_report
 from perftui.report.subject import SubjectError, load_subject
 from perftui.report.text import render
 from perftui.run.files import read_regular, replacing
-from perftui.run.history import list_runs
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import ManifestError, read_manifest
+from perftui.run.reader import list_runs
 from tests.tui.recorded import ENDED, manifest, write_run
 
 FILES = (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from perftui.recorder.machine_sampling import look_around
 from perftui.run.journal import Column
 from perftui.telemetry.gpu import find, nvml_metrics
 from perftui.telemetry.gpu.find import IN_MIG_MODE, Gpus, find_gpus, gpu_columns
 from perftui.telemetry.gpu.names import METRICS, Gpu
 from perftui.telemetry.gpu.nvml_metrics import FIELDS, MEMBERS, TRAFFIC
-from perftui.telemetry.host_sources import look_around
 from perftui.telemetry.source import Sampler
 from tests.core.telemetry import fake_nvml
 from tests.core.telemetry.conftest import DriverOf

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perftui.recorder.machine_sampling import host_columns, look_around
 from perftui.telemetry import cpu, memory
 from perftui.telemetry.contention import (
     THREAD_COLUMNS,
@@ -16,7 +17,6 @@ from perftui.telemetry.contention import (
     ThreadSource,
 )
 from perftui.telemetry.data_disk import DataDiskSource, DataPlace, NfsSource
-from perftui.telemetry.host_sources import host_columns, look_around
 from perftui.telemetry.memory import PssSource, SharedMemorySource
 from perftui.telemetry.network import InfinibandSource, NetworkSource
 from perftui.telemetry.processes import Roles

@@ -14,8 +14,7 @@ from perftui.analysis.open_trace import open_trace
 from perftui.trace.formats import load_trace
 from perftui.trace.kineto import arguments
 from perftui.trace.kineto.arguments import MOST_SINGLE, TooManyRowsError, arguments_of
-from perftui.trace.kineto.copy_text import with_events
-from perftui.trace.kineto.load import load_kineto
+from perftui.trace.kineto.load import load_kineto, with_events
 from perftui.trace.kineto.source import Source
 from perftui.trace.model import Trace, TraceError
 from perftui.trace.text import encodable

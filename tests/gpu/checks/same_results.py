@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from perftui.run.history import list_runs
-from perftui.run.reader import RunReader
+from perftui.run.reader import RunReader, list_runs
 from tests.gpu.checks.machine import TESTS, Ended, Machine, Row, State
 
 LOOPS = {

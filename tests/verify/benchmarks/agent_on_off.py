@@ -23,10 +23,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from perftui.agent.startup.arm import arm
-from perftui.agent.windows.module_ranges import ModuleRanges
-from perftui.agent.windows.observers import WindowObservers
-from perftui.agent.windows.ranges import Marks, Ranges
-from perftui.agent.windows.torch_window import Window
+from perftui.agent.windows.ranges import Marks, ModuleRanges, Ranges
+from perftui.agent.windows.torch_window import Window, WindowObservers
 from perftui.wire.control_page import create_control_page
 from perftui.wire.spool import AgentOptions, Spool
 

@@ -24,9 +24,8 @@ from pathlib import Path
 
 from perftui.facts.fact import Facts
 from perftui.facts.step.own_cost import recording_cost
-from perftui.recorder.environment import training_environment
-from perftui.run.history import list_runs
-from perftui.run.reader import RunReader, RunSnapshot
+from perftui.recorder.launch import training_environment
+from perftui.run.reader import RunReader, RunSnapshot, list_runs
 from perftui.wire.spool import AgentOptions
 
 HERE = Path(__file__).parent

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from perftui.recorder.machine_sampling import look_around
 from perftui.recorder.sink import DownsamplingSink, FaultLog
-from perftui.telemetry.host_sources import look_around
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import Sampler, Source
 

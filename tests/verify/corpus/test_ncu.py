@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.corpus, pytest.mark.slow]
 
 ENTRIES = [entry for entry in expected() if entry["quantity"].startswith("ncu.")]
 FILES = sorted({entry["trace"] for entry in ENTRIES})
-PAGES = sorted((ROOT / "ncu-csv").glob("*.csv"))
 
 NAME_CUT = 120
 """The expected values hold so many characters of a name."""

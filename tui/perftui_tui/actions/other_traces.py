@@ -124,9 +124,8 @@ def _runs(directory: Path, shown: Path) -> list[_Other]:
     """The newest recorded runs, newest first, without the one that is shown."""
     from perftui.facts.fact import Facts
     from perftui.facts.step.steps import step_breakdown
-    from perftui.run.history import list_runs
     from perftui.run.manifest import ManifestError
-    from perftui.run.reader import RunReader
+    from perftui.run.reader import RunReader, list_runs
 
     others = []
     for entry in list_runs(directory)[:MOST_RUNS]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.memory_categories import Category
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.step.steps import DEVICE_COLUMNS, DEVICE_PHASES, timed_steps
 from perftui.run.columns import phase_name
 from perftui.run.table import Table

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from perftui.recorder.environment import our_module
+from perftui.recorder.launch import our_module
 from perftui.report.output_text import SCHEMA, encode_object
 from perftui.trace.text import printable
 from perftui_tui.commands.mcp_tools import (

@@ -17,7 +17,7 @@ from perftui.experiments.removal import (
 )
 from perftui.format import duration, percent, several, size
 from perftui.report.runs import runs_object
-from perftui.run.history import RunEntry, list_runs, recorded_where
+from perftui.run.reader import RunEntry, list_runs, recorded_where
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import DONE, ERROR, log, refusing, write, write_object

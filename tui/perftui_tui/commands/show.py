@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perftui.run.history import entry_of, list_runs, recorded_where
 from perftui.run.layout import RunLayout, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, read_manifest, run_state
+from perftui.run.reader import entry_of, list_runs, recorded_where
 from perftui_tui.commands.line import CommandLine, UsageError
 from perftui_tui.commands.output import (
     draws_ascii,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui.format import did_you_mean, percent, size
-from perftui.run.history import RunNotFoundError, find_run, newest_run
 from perftui.run.layout import RUNS_DIRECTORY, trials_of
 from perftui.run.origin import trust
+from perftui.run.reader import RunNotFoundError, find_run, newest_run
 from perftui.trace.model import TraceError
 from perftui.trace.remote import fill, is_url, mirror, named, without_secrets
 from perftui_tui.commands.line import CommandLine, UsageError

@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.geometry import Region
 from textual.screen import ModalScreen
 
-from perftui.run.history import RunEntry
+from perftui.run.reader import RunEntry
 from perftui_tui.look.format import format_bytes
 from perftui_tui.look.rows import Row, fold, row, wrap
 from perftui_tui.look.rows import width as width_of

@@ -96,7 +96,7 @@ def clock_limits(table: Table | None, prefix: str) -> tuple[str, ...]:
 
 def _allocator(snapshot: Snapshot) -> list[str]:
     """The peak of memory allocated by PyTorch, and whether it ran short."""
-    from perftui.facts.gpu.memory import gpu_memory
+    from perftui.facts.gpu.cards import gpu_memory
 
     use = snapshot.ask(gpu_memory)
     if use is None:

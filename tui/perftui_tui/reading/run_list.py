@@ -16,7 +16,7 @@ from perftui_tui.reading.source import DUTY
 
 if TYPE_CHECKING:
     from perftui.report.runs import RunSummary
-    from perftui.run.history import RunEntry
+    from perftui.run.reader import RunEntry
 
 
 LIVE_SECONDS = 30.0
@@ -62,7 +62,7 @@ class RunLister:
 
         ``sparing`` leaves the machine to a training that runs on it.
         """
-        from perftui.run.history import list_runs
+        from perftui.run.reader import list_runs
 
         try:
             entries = list_runs(directory)

@@ -20,9 +20,9 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.batch_place import loader_lines
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Fact, Facts
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.gpu.idle import gap_lines
-from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.notes import problems as problems_of
 from perftui.facts.ranks.rank_table import rank_table
 from perftui.facts.source.lines import main_thread, window_thread

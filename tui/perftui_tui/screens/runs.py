@@ -16,9 +16,9 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from perftui.experiments.removal import NotRemovableError, delete_run
-from perftui.run.history import recorded_where
 from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
 from perftui.run.manifest import ManifestError, rename_run
+from perftui.run.reader import recorded_where
 from perftui.trace.text import printable
 from perftui_tui.dialogs.choice import delete_run_dialog
 from perftui_tui.keys.own_keys import bindings

@@ -18,7 +18,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from ...wire.worker_page import COLLATE, ENDED, FETCH, IDLE, PAGE, RECORD_OFFSET, VERSION
-from ..hooks.around import put_around
+from ..hooks.watch import put_around
 from ..native import CompiledPage
 from ..recording.output import create_file
 from ..safety.signal_handlers import raised_by_handler

@@ -12,7 +12,7 @@ from ...wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 from ..safety.signal_handlers import TryLock
 
 if TYPE_CHECKING:
-    from ..hooks.around import Enter, Leave
+    from ..hooks.watch import Enter, Leave
 
 BRIEF_NS = 5_000_000
 """In the training itself a batch that follows one that took less is stored once it is made, and not

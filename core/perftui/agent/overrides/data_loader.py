@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataloader import loaders as datasets
 from ..dataloader.loaders import start_method
-from ..hooks.around import put_around
 from ..hooks.call_site import CallSite
+from ..hooks.watch import put_around
 from .request import Outcome, Request, wanted
 
 if TYPE_CHECKING:

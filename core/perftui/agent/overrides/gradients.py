@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..hooks.around import watch_steps
+from ..hooks.watch import watch_steps
 from ..recording.model import all_modules, unused, wrappers
 from ..safety.signal_handlers import attempt
 from .request import Request, arguments_of

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..hooks.around import put_around
 from ..hooks.call_site import CallSite, find_call_site
+from ..hooks.watch import put_around
 from ..recording.model import in_force
 from ..safety.signal_handlers import attempt
 from .request import Outcome, Request, wanted

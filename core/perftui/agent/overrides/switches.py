@@ -11,7 +11,7 @@ from functools import reduce
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from ..hooks.around import put_around, watch_steps
+from ..hooks.watch import put_around, watch_steps
 from .request import Blocks, Request
 
 if TYPE_CHECKING:

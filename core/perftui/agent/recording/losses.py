@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
-from ..hooks.around import put_around
+from ..hooks.watch import put_around
 
 if TYPE_CHECKING:
     from .session import Session

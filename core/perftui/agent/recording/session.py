@@ -21,8 +21,7 @@ from ..dataloader.worker_times import FETCH_CALLS
 from ..hooks.call_site import CallSite, find_call_site
 from ..native import IS_COMPILED
 from ..overrides.request import OverrideNotes
-from ..safety.guarded import calibrate, guarded, guarded_and_timed
-from ..safety.meter import Meter
+from ..safety.meter import Meter, calibrate, guarded, guarded_and_timed
 from ..safety.signal_handlers import TryLock, attempt, raised_by_handler
 from ..startup.process import declare, leave_without_destructors, process_facts
 from ..windows.torch_window import is_profiling

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...wire.spool import SPARED_JOURNAL
-from ..hooks.around import put_around
+from ..hooks.watch import put_around
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 

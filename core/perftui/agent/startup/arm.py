@@ -11,12 +11,12 @@ from typing import Any
 from ...wire.spool import read_options
 from ..dataloader import worker_times
 from ..hooks import watch as hooks
-from ..hooks.around import pass_by
+from ..hooks.watch import pass_by
 from ..marks import LISTENER
 from ..overrides import registry
 from ..recording.losses import Losses
 from ..recording.session import Session
-from ..safety.guarded import GUARDED
+from ..safety.meter import GUARDED
 from ..windows.ranges import Listener
 
 

@@ -15,13 +15,19 @@ from ...wire.spool import AgentOptions, details_of
 from ..recording.output import Notes
 from ..recording.steps import Boundary
 from ..safety.signal_handlers import insist, raised_by_handler
-from .observers import WindowObservers
 from .plan import MOST_ATTEMPTS, WindowPlan
 from .ranges import Marks, Ranges
-from .torch_window import EmptyWindowError, NsysWindow, Window, is_profiling, may_record_stacks
+from .torch_window import (
+    EmptyWindowError,
+    NsysWindow,
+    Window,
+    WindowObservers,
+    is_profiling,
+    may_record_stacks,
+)
 
 if TYPE_CHECKING:
-    from .module_ranges import ModuleRanges
+    from .ranges import ModuleRanges
 
 LONG_STOP_NS = 20_000_000
 """A window that took so long to end is saved a step later. With a GPU both are slow: 170 ms for a
@@ -241,7 +247,7 @@ class Windows:
         self.marks = Marks(ranges)
         self.marks.begin_step(next_step)
         if self._recorded.modules:
-            from .module_ranges import ModuleRanges
+            from .ranges import ModuleRanges
 
             self.modules = ModuleRanges(self._torch, ranges, self._notes.warn)
             self.modules.open(self.marks)

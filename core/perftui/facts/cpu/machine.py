@@ -19,8 +19,7 @@ from perftui.facts.fact import (
     finite,
     samples,
 )
-from perftui.facts.gpu.cards import own_gpus
-from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.gpu.cards import own_gpus, peak_reserved
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import steady_span

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.fact import Facts, fact
-from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.gpu.cards import peak_reserved
 from perftui.facts.step.steps import TRAIN, StepBreakdown, step_breakdown, step_count
 from perftui.run.table import Table
 

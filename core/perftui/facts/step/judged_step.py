@@ -24,8 +24,7 @@ from perftui.analysis.steps import (
     find_phases,
 )
 from perftui.facts.fact import Facts, UnknownError, fact, finite, samples, trace_fact
-from perftui.facts.gpu.cards import own_gpus
-from perftui.facts.gpu.memory import peak_reserved
+from perftui.facts.gpu.cards import own_gpus, peak_reserved
 from perftui.facts.ranks.collectives import collectives
 from perftui.facts.source.lines import is_without_steps, stack_samples
 from perftui.facts.step.steps import (

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
-from perftui.report.html.page import environment
-from perftui.report.html.step_chart import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes
+from perftui.report.html.page import HEIGHT, MOST_DOTS, MOST_SLOW, StepTimes, environment
 from perftui.report.html.timeline import LONGEST_NAME, MOST_BOXES, Events, boxes_of, timeline
 from tests.core.report.html.pages import Node, gpu_trace, many_events, of, read, section
 

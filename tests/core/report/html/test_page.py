@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.model import GapCause
-from perftui.report.html.page import POLICY, cleaned, environment, render
-from perftui.report.html.step_chart import number
+from perftui.report.html.page import POLICY, cleaned, environment, number, render
 from perftui.report.html.timeline import hue
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject

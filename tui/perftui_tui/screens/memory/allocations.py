@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.memory_categories import Category, MemoryOverTime
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.format import apportioned
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import block_bar

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perftui.facts.gpu.memory import MemoryUse, gpu_memory
+from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.cells import charted, over_all_columns, sparkline
 from perftui_tui.look.format import format_bytes, share

@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.cards import gpu_memory
 from perftui_tui.charts.run_charts import Chart
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.rows import wrap

@@ -12,9 +12,9 @@ from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.facts.fact import Facts, trace_fact
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.gpu.host_waits import gaps_of, host_waits
 from perftui.facts.gpu.idle import device_steps, rows_place, window_step
-from perftui.facts.gpu.memory import gpu_memory
 from perftui.facts.source.lines import at_frames, lines_within
 from perftui.facts.step.trace_steps import gpu_steps
 from perftui.trace.model import Int64

@@ -16,9 +16,8 @@ from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.diagnosis.symptoms.step.growth import memory_growth
 from perftui.facts.cpu.machine import DeviceMemory, has_gpu, machine_use
 from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
-from perftui.facts.gpu.cards import trace_card
+from perftui.facts.gpu.cards import gpu_memory, peak_reserved, trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
-from perftui.facts.gpu.memory import gpu_memory, peak_reserved
 from perftui.facts.place import Place
 from perftui.facts.source.operator_lines import forward_lines, with_line
 from perftui.facts.step.steps import median, steady_rows, step_count

@@ -18,7 +18,7 @@ from perftui.diagnosis.symptoms.ranks.collectives import (
 )
 from perftui.facts.cpu.machine import machine_use
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
-from perftui.facts.gpu.memory import gpu_memory
+from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.place import Place
 from perftui.facts.ranks.collectives import (
     MOST_RANKS,

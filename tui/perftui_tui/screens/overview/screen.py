@@ -194,6 +194,7 @@ class OverviewScreen(RunScreen):
 
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings) - 1
+        self.set_class(count < 1 and snapshot.phase is not Phase.TRACE, "-alone")
         title = f"Other findings ({count})" if count > 0 else "Other findings"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)

@@ -1,4 +1,4 @@
-"""A short film of the app at work: a training that waits, the fix, both runs side by side.
+"""A short film of the app at work: a slow training, its cause, the proof of the fix, the edit.
 
 The frames are those of the app on a training that really runs, taken as they are. Waiting is cut
 short: the film runs faster than the clock, by a factor that is told when it is made.
@@ -19,6 +19,7 @@ from textual.pilot import Pilot
 
 from perftui.recorder.launch import start
 from perftui_tui.app import PerftuiApp
+from perftui_tui.demo import trainings
 
 SIZE = (120, 40)
 LENGTH = 20.0
@@ -87,8 +88,8 @@ class _Film:
 
 
 async def make_film(folder: Path, path: Path) -> None:
-    """Run the demo in ``folder`` below the app, try the fix, compare, and write ``path``."""
-    launch = demo_launch(folder, None)
+    """Run the demo in ``folder`` below the app: prove, write and undo its fix, in ``path``."""
+    launch = demo_launch(folder, None, next(iter(trainings())))
     root = start(launch)
     try:
         app = PerftuiApp(root)
@@ -104,18 +105,29 @@ async def make_film(folder: Path, path: Path) -> None:
 async def _story(film: _Film) -> None:
     app, pilot = film.app, film.pilot
 
-    def steps() -> int:
-        return app.snapshot.diagnosis.steady_steps if app.snapshot else 0
+    async def press(key: str, until: Callable[[], object]) -> None:
+        await pilot.press(key)
+        await film.until(until)
+        await film.hold()
 
-    await film.until(lambda: app.snapshot and app.snapshot.diagnosis.top and steps() >= 60)
+    def asks() -> bool:
+        return app.is_asking
+
+    def asks_no_more() -> bool:
+        return not app.is_asking
+
+    def is_over() -> bool:
+        return app.snapshot is not None and not app.snapshot.goes_on
+
+    await film.until(lambda: app.snapshot and app.snapshot.diagnosis.top)
     await film.hold()
-    await pilot.press("4")
-    await film.until(lambda: app.current_mode == "diagnosis")
-    await film.hold()
-    await pilot.press("a")
-    await film.hold()
-    before = app.target
+    await film.until(is_over)
+    await press("4", lambda: app.current_mode == "diagnosis")
+    await press("p", asks)
     await pilot.press("enter")
-    await film.until(lambda: app.target != before)
-    await film.until(lambda: app.current_mode == "compare" and steps() >= 60)
+    await film.until(lambda: app.trials.running is not None)
+    await film.until(lambda: app.trials.running is None)
     await film.hold()
+    await press("w", asks)
+    await press("enter", asks_no_more)
+    await press("u", asks_no_more)

@@ -43,9 +43,9 @@ def use_own_python() -> None:
     os.environ["PATH"] = os.pathsep.join([own, os.environ.get("PATH", "")])
 
 
-def demo_launch(folder: Path, steps: int | None) -> Launch:
-    """The demo with a slow data loader, a script of its own in ``folder``, for so many steps."""
-    (folder / "train.py").write_text(trainings()["loader"].script)
+def demo_launch(folder: Path, steps: int | None, scenario: str) -> Launch:
+    """A training of the demo, a script of its own in ``folder``, for so many steps."""
+    (folder / "train.py").write_text(trainings()[scenario].script)
     return Launch(
         command=("python", "train.py"),
         cwd=folder,
@@ -57,7 +57,7 @@ def demo_launch(folder: Path, steps: int | None) -> Launch:
 
 def record(folder: Path, steps: int) -> Runs:
     """The demo as it is, with its best fix, and a job of two ranks."""
-    launch = demo_launch(folder, steps)
+    launch = demo_launch(folder, steps, "loader")
     print(f"recording {steps} steps of the demo", flush=True)
     before = finished(start(launch))
     facts = Facts(before)

@@ -56,6 +56,7 @@ from perftui.report.output_text import (
     Schema,
     Share,
     encode_object,
+    filled,
     said,
 )
 from perftui.report.recorded import Recorded, Snapshot
@@ -299,25 +300,19 @@ def trace_object(report: Report) -> TraceOutput | None:
         "device_properties": redaction.plain(properties) if redaction else properties,
         "streams": msgspec.to_builtins(stream_work(facts)),
         "steps": [
-            {
-                "index": row.step.index,
-                "start": row.step.start,
-                "duration": row.step.duration,
-                "parts_ns": dict(row.parts),
-            }
+            filled(TraceStepOutput, row.step, parts_ns=dict(row.parts))
             for row in analysis.step_parts
         ],
         "steps_told_by": step_source(analysis.trace, analysis.steps) or None,
         "idle_by_cause": [
-            {
-                "device": idle.device,
-                "cause": idle.cause,
-                "total_ns": idle.total,
-                "count": idle.count,
-                "longest_ns": idle.longest.duration if idle.longest else None,
-                "longest_start": idle.longest.start if idle.longest else None,
-                "line": idle.line.source if idle.line else None,
-            }
+            filled(
+                IdleOutput,
+                idle,
+                total_ns=idle.total,
+                longest_ns=idle.longest.duration if idle.longest else None,
+                longest_start=idle.longest.start if idle.longest else None,
+                line=idle.line.source if idle.line else None,
+            )
             for idle in idle_by_cause(facts)
         ],
         "idle_counts_all_gaps": counts_all(facts),
@@ -333,15 +328,7 @@ def trace_object(report: Report) -> TraceOutput | None:
 def _gap(gap: Gap, facts: Facts) -> GapOutput:
     steps = trace_steps.or_none(facts)
     place = gap_place(gap, steps) if steps else None
-    return {
-        "device": gap.device,
-        "start": gap.start,
-        "duration": gap.duration,
-        "cause": gap.cause,
-        "phase": gap.phase or None,
-        "operator": place.operator if place else None,
-        "source": place.source if place else None,
-    }
+    return filled(GapOutput, gap, place, phase=gap.phase or None)
 
 
 def encode(report: Report) -> str:
@@ -358,20 +345,21 @@ def as_object(report: Report) -> ReportOutput:
     # msgspec leaves out fields with defaults that an older version did not write.
     manifest: Any = msgspec.to_builtins(asdict(run.manifest)) if run else None
     training, profiled, workers = main_thread(facts), window_thread(facts), loader_lines(facts)
-    return {
-        "schema": SCHEMA,
-        "redacted": report.redacted,
-        "path": report.subject.name,
-        "run": manifest,
-        "steps": _steps(report),
-        "verdict": diagnosis.top.headline if diagnosis.top else None,
-        "progress": diagnosis.waits_for or None,
-        "findings": [finding_object(finding, report) for finding in diagnosis.findings],
-        "fixes": [fix_object(fix, report.diagnosis) for fix in report.fixes],
-        "next": next_command(report),
-        "compare": comparison_command(report),
-        "not_judged": msgspec.to_builtins(diagnosis.abstentions),
-        "step_breakdowns": [
+    return filled(
+        ReportOutput,
+        report,
+        schema=SCHEMA,
+        path=report.subject.name,
+        run=manifest,
+        steps=_steps(report),
+        verdict=diagnosis.top.headline if diagnosis.top else None,
+        progress=diagnosis.waits_for or None,
+        findings=[finding_object(finding, report) for finding in diagnosis.findings],
+        fixes=[fix_object(fix, report.diagnosis) for fix in report.fixes],
+        next=next_command(report),
+        compare=comparison_command(report),
+        not_judged=msgspec.to_builtins(diagnosis.abstentions),
+        step_breakdowns=[
             {
                 "source": "run" if breakdown.of_run else "trace",
                 "steps": breakdown.count,
@@ -380,30 +368,26 @@ def as_object(report: Report) -> ReportOutput:
             }
             for breakdown in report.breakdowns
         ],
-        "main_thread": _lines_of(training) if training else None,
-        "main_thread_in_windows": _lines_of(profiled) if profiled else None,
-        "syncs": msgspec.to_builtins(syncs(facts)),
-        "workers": {
+        main_thread=_lines_of(training) if training else None,
+        main_thread_in_windows=_lines_of(profiled) if profiled else None,
+        syncs=msgspec.to_builtins(syncs(facts)),
+        workers={
             "busy_share": workers.busy,
             "collate_share": workers.collate,
             **_lines_of(workers.making),
         }
         if workers
         else None,
-        "main_thread_in_gaps": [
+        main_thread_in_gaps=[
             {"cause": gaps.cause, "idle_ns": gaps.idle, **_lines_of(gaps.thread)}
             for gaps in gap_lines(facts)
         ],
-        "operators": msgspec.to_builtins(report.ops),
-        "modules": msgspec.to_builtins(report.modules),
-        "kernels": msgspec.to_builtins(report.kernels),
-        "totals": msgspec.to_builtins(report.totals),
-        "trace": trace_object(report),
-        "ranks": _ranks(report),
-        "kernel_metrics": msgspec.to_builtins(report.metrics, enc_hook=str),
-        "recording": _recording(report),
-        "notes": list(report.notes),
-    }
+        operators=msgspec.to_builtins(report.ops),
+        trace=trace_object(report),
+        ranks=_ranks(report),
+        kernel_metrics=msgspec.to_builtins(report.metrics, enc_hook=str),
+        recording=_recording(report),
+    )
 
 
 def _steps(report: Report) -> StepsOutput | None:
@@ -411,18 +395,18 @@ def _steps(report: Report) -> StepsOutput | None:
     if share is None:
         return None
     rows = report.facts.steps
-    return {
-        "kind": step_kind(report.facts),
-        "recorded": step_count(report.facts),
-        "steady": share.count,
-        "inconsistent": share.inconsistent,
-        "mean_ns": share.mean,
-        "p5_ns": share.p5,
-        "p50_ns": share.p50,
-        "p95_ns": share.p95,
-        "steps_per_second": share.steps_per_second,
-        "rows": {column.name: rows[column.name].tolist() for column in rows.columns},
-    }
+    return filled(
+        StepsOutput,
+        share,
+        kind=step_kind(report.facts),
+        recorded=step_count(report.facts),
+        steady=share.count,
+        mean_ns=share.mean,
+        p5_ns=share.p5,
+        p50_ns=share.p50,
+        p95_ns=share.p95,
+        rows={column.name: rows[column.name].tolist() for column in rows.columns},
+    )
 
 
 def _lines_of(thread: LinesByTime) -> LinesOutput:
@@ -470,13 +454,12 @@ def _recording(report: Report) -> Any:
     if report.recording is None:
         return None
     memory = gpu_memory(report.facts)
-    fields = msgspec.to_builtins(report.recording, enc_hook=str)
-    return {
-        "options": fields["options"],
-        "cost": msgspec.to_builtins(recording_cost(report.facts)),
-        "windows": fields["windows"],
-        "phases": msgspec.to_builtins(device_phases(report.facts)),
-        "memory": memory
+    return filled(
+        RecordingOutput,
+        report.recording,
+        cost=msgspec.to_builtins(recording_cost(report.facts)),
+        phases=msgspec.to_builtins(device_phases(report.facts)),
+        memory=memory
         and {
             "allocated": int(memory.allocated[-1]),
             "reserved": int(memory.reserved[-1]),
@@ -484,6 +467,4 @@ def _recording(report: Report) -> Any:
             "retries": memory.retries or 0,
             "failures": memory.failures or 0,
         },
-        "snapshots": fields["snapshots"],
-        "nsys": fields["nsys"],
-    }
+    )

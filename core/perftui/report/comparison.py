@@ -39,6 +39,7 @@ from perftui.report.output_text import (
     Schema,
     cut,
     cut_lists,
+    filled,
     fitting_lines,
     said,
     whole,
@@ -289,36 +290,29 @@ def as_object(result: Comparison) -> ComparisonOutput:
     repeats, tables = result.repeats, result.tables
     effects = {change.effect for change in result.differences}
     partly: Literal["partly", "yes"] = "partly" if Effect.PARTLY in effects else "yes"
-    return {
-        "schema": SCHEMA,
-        "outcome": result.verdict,
-        "headline": result.headline,
-        "ratio": result.speedup,
-        "low": result.estimate.low if result.estimate else None,
-        "high": result.estimate.high if result.estimate else None,
-        "repeats": {
+    return filled(
+        ComparisonOutput,
+        result,
+        result.estimate,
+        schema=SCHEMA,
+        outcome=result.verdict,
+        ratio=result.speedup,
+        repeats={
             "before": [run.run_id for run in repeats.before],
             "after": [run.run_id for run in repeats.after],
             "pairs": repeats.ratios,
         }
         if repeats
         else None,
-        "reason": result.reason,
-        "comparable": "no" if Effect.NOT_COMPARABLE in effects else partly,
-        "differences": msgspec.to_builtins(result.differences),
-        "steps_of": "trace" if result.of_traces else "run",
-        "parts_ns": {part.phase: (part.before, part.after) for part in result.phases},
-        "table_steps": (tables[0].steps, tables[1].steps) if tables else None,
-        "operators": msgspec.to_builtins(result.operators),
-        "operators_by": result.operators_by,
-        "operators_of": msgspec.to_builtins(result.operators_whole),
-        "kernels": msgspec.to_builtins(result.kernels),
-        "kernels_of": msgspec.to_builtins(result.kernels_whole),
-        "figures": msgspec.to_builtins(result.figures),
-        "changes": list(result.changes),
-        "notes": [*result.notes, *result.table_notes],
-        "next": _next(result),
-    }
+        comparable="no" if Effect.NOT_COMPARABLE in effects else partly,
+        steps_of="trace" if result.of_traces else "run",
+        parts_ns={part.phase: (part.before, part.after) for part in result.phases},
+        table_steps=(tables[0].steps, tables[1].steps) if tables else None,
+        operators_of=msgspec.to_builtins(result.operators_whole),
+        kernels_of=msgspec.to_builtins(result.kernels_whole),
+        notes=[*result.notes, *result.table_notes],
+        next=_next(result),
+    )
 
 
 def _next(result: Comparison) -> list[str] | None:

@@ -6,14 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from perftui import format as fmt
 from perftui.doctor.row import Row, State
 from perftui.probe.ceilings import Ceilings, NotMeasured, Rate
-from perftui.report.output_text import SCHEMA, Schema, said, wrapped
+from perftui.report.output_text import SCHEMA, Schema, filled, said, wrapped
 from perftui.trace.text import printable
 
 
@@ -116,17 +116,13 @@ def kept_text(file: Path | None) -> str:
 
 def probe_object(peaks: Ceilings, file: Path | None) -> ProbeOutput:
     """The ceilings as JSON; rates are bytes or floating point operations per second."""
-    fields: dict[str, Any] = msgspec.to_builtins(peaks)
-    names = ("host", "gpu", "driver", "torch", "measured_ns", "path", "rates", "not_measured")
-    return cast(
+    return filled(
         ProbeOutput,
-        {
-            "schema": SCHEMA,
-            **{name: fields[name] for name in names},
-            "other_programs_cores": peaks.others,
-            "disturbed": peaks.is_disturbed,
-            "kept": str(file) if file else None,
-        },
+        peaks,
+        schema=SCHEMA,
+        other_programs_cores=peaks.others,
+        disturbed=peaks.is_disturbed,
+        kept=str(file) if file else None,
     )
 
 

@@ -112,13 +112,15 @@ def said(text: str) -> Meta:
     return Meta(description=text)
 
 
-def filled(kind: type[T], *sources: object, **given: Any) -> T:
+def filled(kind: type[T], /, *sources: object, **given: Any) -> T:
     """The values of an output: what is not ``given`` is what the first of ``sources`` that has an
-    attribute of the field's name has there, as plain values."""
+    attribute of the field's name has there, as plain values. Where one of ``sources`` is None, what
+    no other has is null."""
 
     def plain(name: str) -> Any:
-        source = next(source for source in sources if hasattr(source, name))
-        return msgspec.to_builtins(getattr(source, name), enc_hook=str)
+        found = [getattr(source, name) for source in sources if hasattr(source, name)]
+        value = found[0] if found or None not in sources else None
+        return msgspec.to_builtins(value, enc_hook=str)
 
     names = kind.__annotations__
     return cast(T, {name: given[name] if name in given else plain(name) for name in names})

@@ -208,38 +208,27 @@ def trial_object(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str] = ()
 ) -> TrialOutput:
     """The trial as JSON; times are integer nanoseconds, shares and ratios plain numbers."""
-    estimate = progress.verdict.estimate
-    return {
-        "schema": SCHEMA,
-        "fix": option.fix,
-        "title": option.title,
-        "run": run.manifest.run_id,
-        "outcome": progress.verdict.outcome,
-        "headline": progress.verdict.headline,
-        "ratio": estimate.ratio if estimate else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
-        "noise": progress.noise,
-        "block_steps": progress.block_steps,
-        "pairs": [
-            {
-                "before_ns": pair.before.step_ns,
-                "after_ns": pair.after.step_ns,
-                "ratio": pair.ratio,
-                "runs": [str(pair.before.root), str(pair.after.root)],
-            }
+    return filled(
+        TrialOutput,
+        option,
+        progress,
+        progress.verdict,
+        progress.verdict.estimate,
+        schema=SCHEMA,
+        run=run.manifest.run_id,
+        pairs=[
+            filled(
+                PairOutput,
+                pair,
+                before_ns=pair.before.step_ns,
+                after_ns=pair.after.step_ns,
+                runs=[str(pair.before.root), str(pair.after.root)],
+            )
             for pair in progress.pairs
         ],
-        "workers": [msgspec.to_builtins(point) for point in progress.workers],
-        "changes": list(progress.changes),
-        "risks": [risk.value for risk in option.risks],
-        "changes_numerics": option.changes_numerics,
-        "costs": msgspec.to_builtins(progress.costs),
-        "losses": msgspec.to_builtins(progress.losses),
-        "notes": list(progress.notes),
-        "advice": _by_hand(option),
-        "next": _next(option, run, progress, others),
-    }
+        advice=_by_hand(option),
+        next=_next(option, run, progress, others),
+    )
 
 
 def _next(
@@ -292,23 +281,20 @@ def tuning_text(tuned: Tuned, root: Path) -> str:
 
 def tuning_object(tuned: Tuned, root: Path) -> TuningOutput:
     """The tuning of the run ``root`` as JSON."""
-    estimate = tuned.final.verdict.estimate if tuned.final else None
     written = [attempt for attempt in tuned.journal.kept if attempt.kept is Kept.WRITTEN]
-    return {
-        "schema": SCHEMA,
-        "run": root.name,
-        "outcome": tuned.final.verdict.outcome if tuned.final else Outcome.NO_DIFFERENCE,
-        "headline": headline(tuned.final),
-        "ratio": estimate.ratio if estimate else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
-        "kept": [msgspec.to_builtins(attempt) for attempt in tuned.journal.kept],
-        "not_kept": [msgspec.to_builtins(attempt) for attempt in tuned.journal.left],
-        "base": tuned.journal.base,
-        "diff": _diff(tuned.journal) or None,
-        "undo": [command("undo", root) for _ in written],
-        "losses": msgspec.to_builtins(tuned.final.losses) if tuned.final else None,
-    }
+    return filled(
+        TuningOutput,
+        tuned.journal,
+        tuned.final,
+        tuned.final and tuned.final.verdict.estimate,
+        schema=SCHEMA,
+        run=root.name,
+        outcome=tuned.final.verdict.outcome if tuned.final else Outcome.NO_DIFFERENCE,
+        headline=headline(tuned.final),
+        not_kept=msgspec.to_builtins(tuned.journal.left),
+        diff=_diff(tuned.journal) or None,
+        undo=[command("undo", root) for _ in written],
+    )
 
 
 def _diff(journal: Journal) -> str:
@@ -390,12 +376,13 @@ def isolation_text(isolation: Isolation) -> str:
 
 def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
     """The isolation as JSON; times are integer nanoseconds."""
-    return {
-        "schema": SCHEMA,
-        "run": run.manifest.run_id,
-        "step_ns": isolation.step_ns,
-        "runs_ns": list(isolation.as_it_is),
-        "sides": [
+    return filled(
+        IsolationOutput,
+        isolation,
+        schema=SCHEMA,
+        run=run.manifest.run_id,
+        runs_ns=list(isolation.as_it_is),
+        sides=[
             filled(
                 SideOutput,
                 part,
@@ -406,7 +393,7 @@ def isolation_object(isolation: Isolation, run: RunSnapshot) -> IsolationOutput:
             )
             for part in isolation.sides
         ],
-    }
+    )
 
 
 def _line(part: Isolated, isolation: Isolation) -> str:

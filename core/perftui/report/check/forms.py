@@ -262,16 +262,15 @@ def as_object(gate: Gate, repository: Repository) -> CheckOutput:
 
 
 def _history(history: History) -> HistoryOutput:
-    level, first, last = history.level, history.first_slow, history.last_before
-    return {
-        "place": level.place if level else None,
-        "usual_ns": level.usual_ns if level else None,
-        "noise": level.noise if level else None,
-        "slower_since": first.run_id if first else None,
-        "last_before": last.run_id if last else None,
-        "runs": [_run(run) for run in history.before],
-        "left_out": msgspec.to_builtins(history.left_out),
-    }
+    first, last = history.first_slow, history.last_before
+    return filled(
+        HistoryOutput,
+        history,
+        history.level,
+        slower_since=first.run_id if first else None,
+        last_before=last.run_id if last else None,
+        runs=[_run(run) for run in history.before],
+    )
 
 
 def _run(run: PastRun) -> SeriesRun:

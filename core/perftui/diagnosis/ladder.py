@@ -43,6 +43,7 @@ from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import NO_SIZES, Roofline, roofline
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
+from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
@@ -148,9 +149,19 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         would_raise_confidence=shown.missing,
         steps=step.count,
         question=question,
-        advice=advice(used)
-        if judged.on_device
-        else fewer_calls(facts) or "fuse the longest operators, or call fewer of them",
+        advice=advice(used) if judged.on_device else fewer_calls(facts) or _start_with(lines),
+    )
+
+
+def _start_with(lines: Mapping[LineShare, float]) -> str:
+    """What to do about operators that no rule knows; at a line that calls no layer, begin there."""
+    named = (line for line, of in lines.items() if of >= LEAST_NAMED)
+    line = next((line for line in named if "torch/nn/modules/" not in line.inner), None)
+    if line is None:
+        return "fuse the longest operators, or call fewer of them"
+    return (
+        f"start with {line.short}: compute what stays the same there once (before the loop, in "
+        "__init__ or in the dataset), and the rest on whole tensors, with fewer operators"
     )
 
 
@@ -340,7 +351,9 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
     left, part = max(unnamed, key=lambda pair: pair[0], default=(0, None))
     if part is None or not judged.of.mean:
         return None
-    level = severity(left / judged.of.mean, LIMITS)
+    # Waits for a core are in all parts alike.
+    whole = judged.of.mean if judged.on_device else without_core_wait(facts, judged.of.mean)
+    level = severity(left / max(whole, 1), LIMITS)
     return _finding_of_part(facts, judged, part, left, level) if level is not None else None
 
 

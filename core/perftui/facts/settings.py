@@ -149,8 +149,8 @@ class Parameters(msgspec.Struct, frozen=True):
     tensors: int = 0
     trained: int = 0
     elements: int = 0
-    largest: int | None = None
-    """Elements of the largest tensor."""
+    tables: int | None = None
+    """Elements of embedding tables with dense gradients; None in runs of older versions."""
     unused: int | None = None
     unused_elements: int | None = None
 

@@ -11,7 +11,13 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from perftui.script.effects import PURE, PURE_MODULES, reached
-from perftui.script.names import calls_of, given_for, qualified_name
+from perftui.script.names import (
+    bindings_of,
+    calls_of,
+    given_for,
+    qualified_name,
+    values_given,
+)
 from perftui.script.program import (
     COMPREHENSIONS,
     Function,
@@ -78,17 +84,17 @@ EACH_SAMPLE = frozenset({"__getitem__", "__getitems__"})
 _OF_MODULES = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
 """Methods that modules have, and little else."""
 
-Work = ast.Call | ast.Attribute
+Work = ast.Call | ast.Attribute | ast.BinOp
 
 
 class Repeated(NamedTuple):
     """What is done again."""
 
     work: Work
-    """The call, or the property that is read."""
+    """The call or formula, or the property that is read."""
     loop: ast.AST
-    """The innermost loop whose turns all do the same; the method that is called for each sample; or
-    the first of several calls that lead to it."""
+    """The innermost loop whose turns all do the same; the method that is called for each sample or
+    step; or the first of several calls that lead to it."""
     outer: ast.AST
     """The outermost such loop; the last of these calls."""
     again: float | None = None
@@ -111,8 +117,11 @@ def repeated_at(program: Program, line: int) -> Repeated | None:
         if isinstance(node, ast.Call) and program.statement(node) is statement
         if node.lineno <= line <= (node.end_lineno or 0) and not _is_trivial(program, node)
     ]
+    value = getattr(statement, "value", None)
+    formulas: list[Work] = [value] if isinstance(value, ast.BinOp) else []
     whole = _whole(program, statement, DEEPEST)
-    return whole or next(filter(None, (_repeated(program, call) for call in calls)), None)
+    found = (_repeated(program, each) for each in (*formulas, *calls))
+    return whole or next(filter(None, found), None)
 
 
 def _whole(program: Program, node: ast.AST, deep: int) -> Repeated | None:
@@ -172,12 +181,58 @@ def _again(
     uses = _uses_of(program, function)
     outside = [_outside(program, function, use, reads) for use in uses]
     beyond = [
-        _again(program, work, use, needs, deep - 1) if needs is not None else None
+        None
+        if needs is None
+        else _again(program, work, *_of_modules(program, use, needs), deep - 1)
         for use, needs in zip(uses, outside, strict=True)
     ]
     first = beyond[0] if all(beyond) and beyond else None
-    here = here or _for_each(program, work, function, reads)
-    return Repeated(work, (here or first).loop, first.outer) if first else here
+    if function.name != "forward":
+        here = here or _for_each(program, work, function, reads)
+    if first:
+        return Repeated(work, (here or first).loop, first.outer)
+    return here or _for_each(program, work, function, reads)
+
+
+def _of_modules(program: Program, use: Work, needs: set[str]) -> tuple[ast.expr, set[str]]:
+    """Where ``needs`` of ``use`` stay the same, and what they are there: a loop calls one module
+    after another, which may all have been given the same; else each is the same in its turn."""
+    loop = next(program.loops(use), None)
+    if not isinstance(use, ast.Call) or not isinstance(loop, ast.For):
+        return use, needs
+    name = bound_name(loop.target)
+    if ast.unparse(use.func) != name or any(name in _names(given) for given in use.args):
+        return use, needs
+    owners, rest = program.classes.get(kind_of(program, use.func), ()), needs - {name}
+    if owners and _is_shared(program, owners[0], needs):
+        return use, rest
+    return loop.iter, rest | _reads(program, loop.iter)
+
+
+def _is_shared(program: Program, owner: ast.ClassDef, needs: set[str]) -> bool:
+    """Whether all objects of a class are given the same for the attributes in ``needs``."""
+    places = [at for name in needs for at in program.attributes(name[1:], ast.Store)]
+    values = [value_given(program, at) for at in places if program.owner(at) is owner]
+    values += [value for name in needs for value in _buffers(program, owner, name[1:])]
+    return all(isinstance(each, ast.Constant) or _is_alike(program, each) for each in values)
+
+
+def _is_alike(program: Program, value: ast.expr | None) -> bool:
+    """Whether ``value`` is an argument for which all calls of the file give the same."""
+    bound = bindings_of(program, value) if isinstance(value, ast.Name) else []
+    given = [each for at in bound if isinstance(at, ast.arg) for each in values_given(program, at)]
+    plain = [each for each in given if each is not None and not called_names(each)]
+    loops = (loop for each in plain for loop in program.loops(each))
+    varies = {bound_name(node) for loop in loops for node in ast.walk(loop)}
+    is_one = len(plain) == len(given) and len({*map(ast.unparse, plain)}) == 1
+    return is_one and varies.isdisjoint(*map(_names, plain))
+
+
+def _buffers(program: Program, owner: ast.ClassDef | None, name: str) -> list[ast.expr]:
+    """What a class registers as its buffer ``name``."""
+    calls = (call for call in program.calls("register_buffer") if program.owner(call) is owner)
+    named = (call.args for call in calls if len(call.args) > 1)
+    return [args[1] for args in named if getattr(args[0], "value", None) == name]
 
 
 def _twin(program: Program, work: Work) -> Repeated | None:
@@ -253,9 +308,11 @@ def _is_kept(program: Program, reads: set[str], first: ast.expr, last: ast.expr)
 
 
 def _for_each(program: Program, work: Work, function: Function, reads: set[str]) -> Repeated | None:
-    """``work`` of a data set that does not depend on which sample is asked for."""
-    needs = _outside(program, function, None, reads) if function.name in EACH_SAMPLE else None
-    if needs is None:
+    """``work`` of a data set that does not depend on which sample is asked for, or of a module that
+    depends on nothing that is given to it or trained."""
+    is_known = function.name in EACH_SAMPLE or function.name == "forward"
+    needs = _outside(program, function, None, reads) if is_known else None
+    if needs is None or (function.name == "forward" and _may_train(program, needs)):
         return None
     bound = (
         at
@@ -265,6 +322,14 @@ def _for_each(program: Program, work: Work, function: Function, reads: set[str])
     functions = [program.function(at) for at in bound]
     is_kept = all(each is None or _is_start(each) or each is function for each in functions)
     return Repeated(work, function, function) if is_kept else None
+
+
+def _may_train(program: Program, needs: set[str]) -> bool:
+    """Whether a training may change ``needs``: outside of where objects are made, or in a loop."""
+    every = (each for named in program.functions.values() for each in named if not _is_start(each))
+    changed = {name for each in every for name in _changed(program, each, 0)}
+    looped = (at for name in needs for at in program.bindings(name) if any(program.loops(at)))
+    return "()" in needs or not needs.isdisjoint(changed) or any(looped)
 
 
 def _of_samples(
@@ -484,8 +549,27 @@ def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
     owner = program.owner(node) if getattr(node.value, "id", "") == "self" else None
     if owner is None or not any("Module" in ast.unparse(base) for base in owner.bases):
         return False
+    is_method = any(each in owner.body for each in program.functions.get(node.attr, ()))
+    if is_method or _buffers(program, owner, node.attr):
+        return False
     values = [value_given(program, at) for at in program.attributes(node.attr, ast.Store)]
-    return not values or any(value is None or called_names(value) for value in values)
+    made = (value is None or called_names(value) for value in values)
+    return not values or any(made) or any(_is_parameter(program, each, DEEPEST) for each in values)
+
+
+def _is_parameter(program: Program, value: ast.expr | None, deep: int) -> bool:
+    """Whether the file gives a parameter of a module for ``value``, an argument or variable."""
+    if value is None or isinstance(value, ast.Call):
+        return value is not None and called_name(value) == "Parameter"
+    stored = program.attributes(getattr(value, "attr", ""), ast.Store)
+    bound = bindings_of(program, value) if isinstance(value, ast.Name) else list[ast.AST](stored)
+    return deep > 0 and any(
+        _is_parameter(program, each, deep - 1)
+        for at in bound
+        for each in (
+            values_given(program, at) if isinstance(at, ast.arg) else [value_given(program, at)]
+        )
+    )
 
 
 def _may_be_module(program: Program, call: ast.Call) -> bool:
@@ -523,12 +607,33 @@ def _stays(program: Program, reads: set[str], loop: ast.AST, deep: int = DEEPEST
     mutated = _mutated(loop)
     for name in reads & changed:
         bound = [node for node in ast.walk(loop) if bound_name(node) == name]
-        value = value_given(program, bound[0]) if len(bound) == 1 else None
+        value = _given(program, bound[0], loop) if len(bound) == 1 else None
         if value is None or not _is_certain(program, value) or name in _reads(program, value):
             return False
         if name in mutated or not _stays(program, _reads(program, value), loop, deep - 1):
             return False
     return True
+
+
+def _given(program: Program, target: ast.AST, loop: ast.AST) -> ast.expr | None:
+    """What ``target`` is set to; of a loop within ``loop`` that goes over the same each time, what
+    that is."""
+    heads = (at for at in program.ancestors(target) if isinstance(at, (ast.For, ast.comprehension)))
+    head = next(heads, None)
+    if head is None or target not in ast.walk(head.target):
+        return value_given(program, target)
+    is_known = not _STREAMS.search(ast.unparse(head.iter)) or _is_in_order(program, head.iter)
+    return head.iter if is_known and head is not loop else None
+
+
+def _is_in_order(program: Program, loader: ast.expr) -> bool:
+    """Whether ``loader`` gives the same samples in the same order each time."""
+    bound = bindings_of(program, loader) if isinstance(loader, ast.Name) else []
+    given = [each for at in bound if isinstance(at, ast.arg) for each in values_given(program, at)]
+    if given or not isinstance(loader, ast.Name):
+        return bool(given) and all(each and _is_in_order(program, each) for each in given)
+    made = ast.unparse(_value(program, loader) or loader)
+    return _are_fixed(program, loader) and not re.search(r"shuffle=(?!False)|sampler", made)
 
 
 def _changed(program: Program, loop: ast.AST, deep: int) -> Iterator[str]:

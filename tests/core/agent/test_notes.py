@@ -110,7 +110,7 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
         "tensors": 4,
         "trained": 3,
         "elements": 81,
-        "largest": 64,
+        "tables": 0,
         "unused": 0,
         "unused_elements": 0,
     }

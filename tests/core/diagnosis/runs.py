@@ -155,7 +155,7 @@ FLOATS: dict[str, Any] = {
     "tensors": 60,
     "trained": 60,
     "elements": 6_000_000,
-    "largest": 100_000,
+    "tables": 0,
     "unused": 0,
     "unused_elements": 0,
 }

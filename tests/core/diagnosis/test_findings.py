@@ -239,7 +239,7 @@ FINDINGS = (
         "step (26 %) at train.py:10, and those gradients are thrown away.",
         cost_ns=about(6 * MS), severity=CRITICAL),
     says("dense-gradients", operator_work.dense,
-        "An embedding table of 5.0 million numbers at train.py:25 gets a dense gradient, and the "
+        "Embedding tables of 5.0 million numbers at train.py:25 get dense gradients, and the "
         "optimizer updates every row: 10 ms of each 40 ms step (26 %).",
         cost_ns=about((2 + 10 * 5 / 6) * MS)),
     says("repeated-forward", lambda: operator_work.passes(5),

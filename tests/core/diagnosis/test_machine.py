@@ -145,7 +145,7 @@ PROFILE: dict[str, Any] = {
 def note(current: int = 0, uuids: Any = UUIDS, held: Any = (), **more: Any) -> dict[str, Any]:
     """What the agent notes of the GPUs; ``held`` names the devices of its parameters."""
     devices = {"visible": len(uuids or ()), "current": current, "uuids": uuids}
-    counts = {"tensors": 1, "trained": 1, "elements": 1, "largest": 1, "unused": 0}
+    counts = {"tensors": 1, "trained": 1, "elements": 1, "tables": 1, "unused": 0}
     held_rows = [{"dtype": "float32", "device": d, **counts, "unused_elements": 0} for d in held]
     return {"devices": devices, "parameters": held_rows, **more}
 

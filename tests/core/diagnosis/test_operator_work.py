@@ -190,7 +190,7 @@ def floats(**figures: Any) -> dict[str, Any]:
 
 
 def dense(largest: int = 5_000_000, optimizer: float = 10) -> Facts:
-    return backward(note=floats(largest=largest), optimizer=optimizer)
+    return backward(note=floats(tables=largest), optimizer=optimizer)
 
 
 def of_an_older_note() -> Facts:
@@ -224,7 +224,7 @@ def test_layers_that_a_function_of_the_users_own_calls_in_backward_are_not_recom
 
 def test_tables_of_bags_are_tables() -> None:
     bags = "aten::_embedding_bag_dense_backward"
-    story = backward(note=floats(largest=5_000_000), optimizer=10, dense_backward=bags)
+    story = backward(note=floats(tables=5_000_000), optimizer=10, dense_backward=bags)
     assert found(story, "dense-gradients").place.operator == bags
 
 

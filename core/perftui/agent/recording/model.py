@@ -35,8 +35,8 @@ COMPILED = "OptimizedModule", "torch._dynamo.eval_frame"
 LONGEST = 200
 """Most characters of an attribute that is no plain value."""
 
-COUNTS = ("tensors", "trained", "elements", "largest", "unused", "unused_elements")
-"""Counts for one data type on one device; ``largest`` is in elements."""
+COUNTS = ("tensors", "trained", "elements", "tables", "unused", "unused_elements")
+"""Counts for one data type on one device; ``tables`` is in elements."""
 
 
 def all_modules(roots: Iterable[Any]) -> list[Any]:
@@ -67,8 +67,13 @@ def parameters(
 ) -> list[dict[str, Any]]:
     """Parameter counts by data type and device.
 
-    ``unused`` have a gradient now, and are in no optimizer.
+    ``unused`` have a gradient now, and are in no optimizer; ``tables`` are those of embeddings with
+    dense gradients that no other module uses.
     """
+    embeddings = torch.nn.Embedding, torch.nn.EmbeddingBag
+    of_tables = [module for module in modules if isinstance(module, embeddings)]
+    others = own_parameters(module for module in modules if not isinstance(module, embeddings))
+    tables = own_parameters(module for module in of_tables if not module.sparse).keys() - others
     rows: dict[tuple[Any, Any], dict[str, Any]] = {}
     optimized = {id(tensor): tensor for optimizer in optimizers for tensor in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
@@ -80,7 +85,7 @@ def parameters(
             row["tensors"] += 1
             row["trained"] += bool(parameter.requires_grad)
             row["elements"] += elements
-            row["largest"] = max(row["largest"], elements)
+            row["tables"] += elements if number in tables and parameter.requires_grad else 0
             if number in beyond:
                 row["unused"] += 1
                 row["unused_elements"] += elements

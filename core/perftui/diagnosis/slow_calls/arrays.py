@@ -420,12 +420,26 @@ ROWS = (
         "scipy.ndimage.affine_transform scipy.ndimage.geometric_transform",
     ),
     SlowCall(
+        "distance-map",
+        "{call} computes a distance map of a mask on the CPU, each time the mask is used",
+        "compute the maps of labels once for each sample, where the dataset is made, keep them (in "
+        "a file or in memory), and hand them over with the batch; maps of predictions every few "
+        "steps, or as distances on a smaller grid",
+        sources.DISTANCE_MAPS,
+        "scipy.ndimage.distance_transform_edt scipy.ndimage.distance_transform_cdt "
+        "scipy.ndimage.distance_transform_bf scipy.ndimage.morphology.distance_transform_edt "
+        "cv2.distanceTransform skimage.morphology.medial_axis edt.edt",
+        frames=r"^$|^scipy/ndimage/|^cv2/|^skimage/",
+        where=EACH,
+        least=0.25,
+    ),
+    SlowCall(
         "scipy-filter",
         "{call} filters on the CPU for each item",
         "filter the batch with a convolution on the device, or prepare the data once",
         sources.SPLINES,
         "scipy.ndimage.gaussian_filter scipy.ndimage.median_filter scipy.ndimage.uniform_filter "
-        "scipy.ndimage.distance_transform_edt scipy.ndimage.label scipy.ndimage.binary_dilation "
+        "scipy.ndimage.label scipy.ndimage.binary_dilation "
         "scipy.signal.medfilt scipy.signal.convolve2d",
         where=EACH,
     ),

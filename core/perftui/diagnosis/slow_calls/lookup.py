@@ -21,7 +21,6 @@ from perftui.diagnosis.slow_calls import (
     media,
     models,
     reporting,
-    samples,
     standard_library,
     tables,
     tensors,
@@ -44,7 +43,7 @@ from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
 _ROOMS = (
-    *(samples, files, tables, media, reporting, arrays, tensors, models, training),
+    *(files, tables, media, reporting, arrays, tensors, models, training),
     standard_library,
 )
 ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
@@ -63,7 +62,12 @@ _OF_LINES = _OF_INPUT | frozenset(
 )
 """Rules whose line, or operator, is what takes the time."""
 
-_GENERAL = ("look for what grows", "fuse the longest operators", "compute on the whole tensor")
+_GENERAL = (
+    "look for what grows",
+    "start with ",
+    "fuse the longest operators",
+    "compute on the whole tensor",
+)
 """Advice that begins so is none yet."""
 
 _WHERE = {"evaluation": EVALUATION, "slow-start": START}

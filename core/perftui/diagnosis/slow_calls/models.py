@@ -77,6 +77,18 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "confusion-by-masks",
+        "a confusion matrix is counted by a mask for each pair of classes, which goes through all "
+        "predictions each time",
+        "count all pairs at once: torch.bincount(target * classes + predicted, minlength=classes "
+        "** 2).view(classes, classes), on flattened tensors",
+        sources.CONFUSION,
+        "*",
+        given=r"==[^=]*[&*][^=]*==|logical_and\([^=]*==[^=]*==",
+        loop=r"^(elements|pairs|classes|samples|columns) ",
+        general=True,
+    ),
+    SlowCall(
         "pairs-one-by-one",
         "pairs of {whole} are compared one by one, in two loops",
         "broadcast ({whole}[:, None] with {whole}[None]), torch.cdist, or a product of the "

@@ -195,6 +195,14 @@ FFMPEG = _issue("Too slow: ffmpeg reads up to the clip", "google-deepmind/dmvr/i
 TOKENS_AT_ONCE = _issue("Batch convert_tokens_to_ids calls", "vllm-project/vllm/pull/40102")
 FINGERPRINTS = _issue("Fingerprints as the last, expensive step", "meta-pytorch/data/issues/492")
 OF_A_CLASS = _issue("Compute indices of each class outside the loop", "pytorch/examples/pull/47")
+CONFUSION = Source(
+    "torchmetrics, a confusion matrix by bincount",
+    "https://lightning.ai/docs/torchmetrics/stable/classification/confusion_matrix.html",
+)
+DISTANCE_MAPS = Source(
+    "SciPy, distance_transform_edt",
+    "https://docs.scipy.org/doc/scipy/reference/generated/scipy.ndimage.distance_transform_edt.html",
+)
 NEIGHBOUR_LOADER = _issue(
     "Faster NeighborLoader through shared memory", "pyg-team/pytorch_geometric/pull/3734"
 )

@@ -17,6 +17,36 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "neighbours-by-mask",
+        "all rows of {it} are compared with one key each time, to find those that belong to it",
+        "sort them by that column once before training, and keep where each key begins "
+        "(order = key.argsort(); begin = F.pad(key.bincount(minlength=n).cumsum(0), (1, 0))): the "
+        "rows of i are then order[begin[i]:begin[i + 1]], and those of many keys one gather",
+        sources.TABLE_GROUPED,
+        "*.nonzero torch.nonzero torch.where torch.argwhere *.__getitem__ numpy.where "
+        "numpy.nonzero numpy.flatnonzero numpy.argwhere torch.masked_select",
+        frames=r"^$|^numpy/|^torch/",
+        given=r"\w\[(:, ?)?[01]\] == [\w.]+(\[\w+\]|\(\))?[\])]|\b\w*(src|dst|row|col|source|"
+        r"target|sender|receiver|head|tail|edge)\w* == [\w.]+(\[\w+\]|\(\))?[\])]",
+        within=r"(?i)edge|neigh|adj|node|graph|hop|near",
+        where=EACH,
+        least=0.25,
+    ),
+    SlowCall(
+        "confusion-by-broadcast",
+        "a confusion matrix is counted by a product of masks for each sample, pair of classes by "
+        "pair of classes",
+        "count all pairs at once: torch.bincount(target * classes + predicted, minlength=classes "
+        "** 2).view(classes, classes), on flattened tensors",
+        sources.CONFUSION,
+        "*.sum torch.sum torch.einsum torch.logical_and *.__op__",
+        native=True,
+        given=r"(None|unsqueeze\(-?\d\))[^&*@]*[&*@][^&*@]*(None|unsqueeze\(-?\d\))|einsum",
+        within=r"(?i)== (\w+\[None|\w*(class|cls|label|arange)\w*)|one_hot\([\s\S]*one_hot\(",
+        where="step evaluation",
+        least=0.25,
+    ),
+    SlowCall(
         "neighbours-sampled",
         "neighbours of nodes are sampled, and their features gathered, on the CPU",
         "use fewer neighbours for each layer, workers that share the graph, pyg-lib for PyG, or "

@@ -143,12 +143,8 @@ def _untrained_nodes(ops: Operators, turns: list[_Turn], farthest: list[_Turn]) 
     return ops.at(*(turn.nodes[turn.call == call] for turn, call in same))
 
 
-LARGE_TABLE = 0.5
-"""Share of a model's elements in its largest tensor from which updating the model is updating that
-tensor."""
-
 FEWEST_ROWS = 1_000_000
-"""Elements of a table below which a dense gradient is small compared with the step."""
+"""Elements of all tables below which dense gradients are small compared with the step."""
 
 _TABLES = frozenset({"Embedding", "EmbeddingBag"})
 _DENSE = re.compile(r"aten::_?embedding_(bag_)?dense_backward$")
@@ -273,9 +269,9 @@ def dense_gradients(facts: Facts) -> Lost | None:
     if not work.calls:
         return None
     rows = _parameters(facts)
-    largest = max((group.largest or 0 for group in rows), default=0)
-    share = largest / max(sum(group.elements for group in rows), 1)
-    if largest < FEWEST_ROWS or share < LARGE_TABLE:
+    tables = sum(group.tables or 0 for group in rows)
+    share = tables / max(sum(group.elements for group in rows), 1)
+    if tables < FEWEST_ROWS:
         return None
     gradient = judged.time_of(work)
     update = judged.time_of(of_phases(judged.operators, OPTIMIZER))
@@ -284,12 +280,12 @@ def dense_gradients(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         judged.of,
-        f"An embedding table of {largest / 1e6:.1f} million numbers{at(line)} gets a dense "
-        f"gradient, and the optimizer updates every row: {judged.of.part_of(cost)}.",
+        f"Embedding tables of {tables / 1e6:.1f} million numbers{at(line)} get dense gradients, "
+        f"and the optimizer updates every row: {judged.of.part_of(cost)}.",
         (
             Figure("dense gradient of embeddings", gradient.ns, "ns"),
             Figure("optimizer", update.ns, "ns"),
-            Figure.share("of all elements in one tensor", share, LARGE_TABLE),
+            Figure.share("of all elements in tables", share),
         ),
         place=line_place(facts, line, next(filter(_DENSE.match, judged.operators.trace.names))),
         parts=tuple(dict.fromkeys((*gradient.parts, *update.parts))),

@@ -28,7 +28,7 @@ from perftui.run.table import Table
 from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
 from perftui.script.training import trains
 from perftui.script.turns import number_of_turns
-from perftui.script.unchanged import Repeated, repeated_at
+from perftui.script.unchanged import Repeated, Work, repeated_at
 from perftui.script.unread import Unread, unread_at
 from perftui.script.uses import kind_of
 from perftui.trace.model import Int64
@@ -75,6 +75,8 @@ class RepeatedWork(SampledWork):
     found: Repeated
     is_alone: bool = True
     """Whether its lines do nothing else."""
+    lines: set[int] = field(default_factory=set)
+    """Those of all work in the function that is repeated alike."""
 
     @property
     def saved(self) -> float | None:
@@ -102,13 +104,15 @@ def _written(program: Program, work: ast.expr) -> str:
 @fact
 def repeated_work(facts: Facts) -> RepeatedWork | None:
     """The repeated work that takes most of the step; None without any."""
-    known: dict[tuple[str, ast.expr], RepeatedWork] = {}
+    known: dict[tuple[object, ...], RepeatedWork] = {}
     for file, program, line, samples, rows in costly_lines(facts):
         found = repeated_at(program, line)
         if found is None:
             continue
-        again = known.setdefault((file, found.work), RepeatedWork(file, program, found))
-        again.add(samples, _within(again, line, samples[0], rows))
+        key = file, program.function(found.work) or found.work, *found[1:]
+        again = known.setdefault(key, RepeatedWork(file, program, found))
+        again.lines.add(found.work.lineno)
+        again.add(samples, _within(again, found.work, line, samples[0], rows))
     return _longest(known.values())
 
 
@@ -167,18 +171,19 @@ def _lines(stacks: Table, time: Int64) -> dict[tuple[str, int], Int64]:
     return {key: np.array(at[key]) for key in longest if held[key] >= least}
 
 
-def _within(again: RepeatedWork, line: int, stacks: Table, rows: Int64) -> Int64:
-    """Those of the samples at ``line`` that are in the work, as far as they show it."""
-    work, program = again.found.work, again.program
+def _within(again: RepeatedWork, work: Work, line: int, stacks: Table, rows: Int64) -> Int64:
+    """Those of the samples at ``line`` that are in ``work``, as far as they show it."""
+    program = again.program
     if not work.lineno <= line <= (work.end_lineno or 0):
         return rows
-    if isinstance(work, ast.Attribute) or program.own_functions(work):
+    call = work if isinstance(work, ast.Call) else None
+    if isinstance(work, ast.Attribute) or (call and program.own_functions(call)):
         # Lines of what it calls have samples of their own.
         return rows[:0]
     mine = set(ast.walk(work))
     nodes = (node for node in ast.walk(program.statement(work)) if node not in mine)
     again.is_alone &= not any(isinstance(node, (ast.Call, ast.BinOp)) for node in nodes)
-    if kind_of(program, work.func).startswith("torch.nn."):
+    if call and kind_of(program, call.func).startswith("torch.nn."):
         of_module = [str(via).startswith("torch/nn/modules/") for via in stacks["via"][rows]]
         return rows[of_module]
     return rows
@@ -205,11 +210,13 @@ def repeated_work_rule(facts: Facts) -> Lost | None:
     most = "" if saved is not None and again.is_alone else "up to "
     beyond = ", without any backward pass" if again.held[FORWARD] and judged.part(BACKWARD) else ""
     place = Place(facts.rank_number, file=again.file, line=again.found.work.lineno)
+    others = ", ".join(map(str, sorted(again.lines - {place.line})))
+    alike = f", as does what leads to it (line {others})" if others else ""
     return Lost(
         cost,
         judged.of,
-        f"{work} at {place.short} gives the same result {_when(again, name)}, and is computed each "
-        f"time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
+        f"{work} at {place.short} gives the same result {_when(again, name)}{alike}, and is "
+        f"computed each time: this takes {most}{judged.of.part_of(cost)}{beyond}.",
         (Figure.share("done again", cost / judged.of.mean, repeated_work_rule.limits.warning),),
         place=place,
         parts=_parts(judged, again),
@@ -223,7 +230,8 @@ def _when(again: RepeatedWork, file: str) -> str:
     loop, outer = (f"{file}:{getattr(node, 'lineno', 0)}" for node in again.found[1:3])
     match again.found.loop:
         case ast.FunctionDef(name=name):
-            return f"for each sample in {name} ({loop})"
+            each = "in each call of" if name == "forward" else "for each sample in"
+            return f"{each} {name} ({loop})"
         case ast.Call() if again.found.again == 1:
             return f"as at {loop}"
         case ast.Call():

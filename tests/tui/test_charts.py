@@ -146,8 +146,7 @@ def test_no_part_vanishes_while_there_is_room(values, width):
 
 @given(PARTS, st.integers(1, 200))
 def test_a_larger_part_is_never_drawn_smaller(values, width):
-    shares = apportion(values, width)
-    pairs = sorted(zip(values, shares, strict=True))
+    pairs = sorted(zip(values, apportion(values, width), strict=True))
     for (low, small), (high, large) in itertools.pairwise(pairs):
         assert low == high or small <= large
 

@@ -50,8 +50,7 @@ def record(place: Path, run_id: str, *, hours: float = 0, **changes: Any) -> Pat
 
 def checked(capsys: Capture, *words: str | Path) -> tuple[int, str]:
     capsys.readouterr()
-    code = main(["check", *map(str, words)])
-    return code, capsys.readouterr().out
+    return main(["check", *map(str, words)]), capsys.readouterr().out
 
 
 def rows(printed: str) -> dict[str, tuple[str, str, str]]:
@@ -215,8 +214,7 @@ def test_what_cannot_be_judged_is_code_2(place: Path, capsys: Capture) -> None:
 def test_traces_are_checked_too(place: Path, capsys: Capture) -> None:
     trace = write_trace(place)
     (place / "other").mkdir()
-    other = write_trace(place / "other")
-    code, printed = checked(capsys, trace, "--against", other)
+    code, printed = checked(capsys, trace, "--against", write_trace(place / "other"))
     assert code == 0
     assert "step time" in rows(printed)
     assert checked(capsys, trace)[0] in (0, 1)
@@ -308,8 +306,7 @@ def test_a_run_that_is_slower_than_all_before_fails_in_each_form(
 
 
 def test_within_the_noise_of_earlier_runs_it_passes(place: Path, capsys: Capture) -> None:
-    runs = series(place, 118, 120, 117, 119, 118, 125)
-    code, printed = checked(capsys, runs[-1], *HISTORY)
+    code, printed = checked(capsys, series(place, 118, 120, 117, 119, 118, 125)[-1], *HISTORY)
     assert (code, rows(printed)["step time"][2]) == (0, "ok")
     assert "slower since" not in printed
 
@@ -372,8 +369,7 @@ def recorded(place: Path, letter: str, waits: tuple[int, ...], **changes: Any) -
 
 def compared(capsys: Capture, *words: str | Path) -> tuple[int, str]:
     capsys.readouterr()
-    code = main(["compare", *map(str, words)])
-    return code, capsys.readouterr().out
+    return main(["compare", *map(str, words)]), capsys.readouterr().out
 
 
 def test_six_runs_each_have_the_interval_of_a_trial_and_are_found(

@@ -161,8 +161,7 @@ GPUS = {
 
 def on(tmp_path: Path, uuid: str, profile: dict[str, Any], **metrics: Samples) -> Snapshot:
     """A run whose training uses the GPU of that UUID."""
-    snapshot = sampled(tmp_path, {"profile": profile}, **metrics)
-    layout = RunLayout(snapshot.run.root)
+    layout = RunLayout(sampled(tmp_path, {"profile": profile}, **metrics).run.root)
     note = {"devices": {"visible": 1, "current": 0, "uuids": [uuid]}}
     events = JournalWriter(layout.rank(0).events, EVENT_COLUMNS)
     events.append([[START, "settings", 0, -1, note]])
@@ -283,8 +282,7 @@ def test_a_wide_row_has_the_links_the_holders_and_memory_errors(tmp_path: Path) 
 
 def test_who_else_holds_memory_of_a_card_is_named(tmp_path: Path) -> None:
     serving = {"pid": 4123, "program": "python serve.py", "user": "ada", "memory": 12 * GIB}
-    others = {manifest().host: {"gpu0": [serving, {"pid": 4200}]}}
-    over = {"profile": {"gpu_processes": others}}
+    over = {"profile": {"gpu_processes": {manifest().host: {"gpu0": [serving, {"pid": 4200}]}}}}
     snapshot = sampled(tmp_path, over, gpu0__utilization=[93.0])
     assert (
         "pid 4123 python serve.py (ada) 12.0 GiB and 1 more"

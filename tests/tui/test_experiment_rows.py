@@ -222,8 +222,7 @@ def test_a_failure_does_not_hide_what_was_measured_before() -> None:
 def test_a_change_that_did_not_arrive_is_told_in_words() -> None:
     verdict = TrialVerdict(Outcome.NO_EFFECT, "no effect: num_workers was refused")
     progress = replace(progress_of(1.0, notes=("the host was busy: stress",)), verdict=verdict)
-    over = replace(BEGUN, stage=Stage.DONE, ended=150.0)
-    lines = trial_shown(with_progress(over, progress))
+    lines = trial_shown(with_progress(replace(BEGUN, stage=Stage.DONE, ended=150.0), progress))
     assert "no effect: num_workers was refused" in lines
     assert "the host was busy: stress" in lines
 

@@ -359,8 +359,7 @@ class PerftuiApp(Session):
 
     def _terminal_is_behind(self) -> bool:
         """Whether frames still wait to be written: on a slow link another would delay the keys."""
-        writer = getattr(self._driver, "_writer_thread", None)
-        queue = getattr(writer, "_queue", None)
+        queue = getattr(getattr(self._driver, "_writer_thread", None), "_queue", None)
         return self.snapshot is not None and queue is not None and bool(queue.qsize() > 1)
 
     def on_output_received(self, message: OutputReceived) -> None:

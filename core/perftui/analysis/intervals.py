@@ -70,8 +70,7 @@ def union(start: Int64, end: Int64) -> Intervals:
         start, end = start[by_start], end[by_start]
     reach = np.maximum.accumulate(end)
     opens = np.concatenate([[True], start[1:] > reach[:-1]])
-    closes = np.concatenate([opens[1:], [True]])
-    return Intervals(start[opens], reach[closes])
+    return Intervals(start[opens], reach[np.concatenate([opens[1:], [True]])])
 
 
 def unite(*sets: Intervals) -> Intervals:
@@ -89,8 +88,7 @@ def intersect(first: Intervals, second: Intervals) -> Intervals:
         # Searching for a few among many is fast, the reverse is not.
         first, second = second, first
     lowest = np.searchsorted(second.end, first.start, side="right")
-    highest = np.searchsorted(second.start, first.end, side="left")
-    counts = np.maximum(highest - lowest, 0)
+    counts = np.maximum(np.searchsorted(second.start, first.end, side="left") - lowest, 0)
     mine = np.repeat(np.arange(len(first)), counts)
     rank = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts)
     theirs = np.repeat(lowest, counts) + rank
@@ -112,8 +110,7 @@ def subtract(first: Intervals, second: Intervals) -> Intervals:
     """The time that ``first`` covers and ``second`` does not."""
     if not len(first) or not len(second):
         return first
-    uncovered = complement(second, int(first.start[0]), int(first.end[-1]))
-    return intersect(first, uncovered)
+    return intersect(first, complement(second, int(first.start[0]), int(first.end[-1])))
 
 
 _FEW = 5

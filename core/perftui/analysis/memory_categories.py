@@ -104,8 +104,7 @@ class MemoryOverTime:
     @cached_property
     def has_categories(self) -> bool:
         """Whether the purpose of any memory is known."""
-        purposes = self.parts[Category.PARAMETERS : Category.OTHER]
-        return bool(purposes.any())
+        return bool(self.parts[Category.PARAMETERS : Category.OTHER].any())
 
     @property
     def span(self) -> int:

@@ -146,8 +146,7 @@ def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:
     level = np.concatenate([np.zeros(1, np.int64), np.cumsum(changes[rows])])
     timed = trace.has_time
     times = np.maximum.accumulate(trace.time) if timed else np.arange(len(trace))
-    rows_held = _held_blocks(snapshot, device)
-    base = int(snapshot.blocks.requested[rows_held].sum()) - int(level[-1])
+    base = int(snapshot.blocks.requested[_held_blocks(snapshot, device)].sum()) - int(level[-1])
     # Recording that was switched off and on misses changes: the sum can then go below zero.
     is_whole = trace.whole and snapshot.segments.whole
     is_listed = bool((snapshot.segments.device == device).any())
@@ -217,8 +216,7 @@ class Lifetimes:
         own, alloc = address[rows], allocated[rows]
         same = np.zeros(len(rows) + 1, np.bool_)
         same[1:-1] = own[1:] == own[:-1]
-        following = np.append(rows[1:], len(address))
-        ends = np.where(same[1:], following, len(address))
+        ends = np.where(same[1:], np.append(rows[1:], len(address)), len(address))
         began = np.append(False, alloc[:-1]) & same[:-1]
         orphans = ~alloc & ~began
         first = np.concatenate([rows[alloc], np.full(int(orphans.sum()), NONE)])

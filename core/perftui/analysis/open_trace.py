@@ -75,8 +75,7 @@ def open_trace(
     identity = file_identity(path) if store else None
     if store is None or identity is None:
         return _read(path, progress, cancelled, preview, exporting)
-    key = digest(identity + _code())
-    record = store.find(path, key)
+    record = store.find(path, digest(identity + _code()))
     cached = None if record is None else _unpacked(path, record, store.directory)
     if cached is not None:
         return cached

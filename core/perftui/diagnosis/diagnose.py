@@ -68,8 +68,7 @@ def without_repeats(findings: Sequence[Judged], analysis: TraceAnalysis | None) 
             kept.append((rule, replace(finding, cost_ns=rest)))
             continue
         specific, found = kept[same[0]]
-        worst = max(found.severity, finding.severity)
-        kept[same[0]] = specific, replace(found, severity=worst)
+        kept[same[0]] = specific, replace(found, severity=max(found.severity, finding.severity))
     return kept
 
 

@@ -169,8 +169,7 @@ def isolate(
 
 def _with_run(side: Isolated, before: Launch, batches: int, setup: TrialSetup) -> Isolated:
     """``side`` with one more run."""
-    overrides = (*before.overrides, *side.overrides)
-    launch = replace(before, overrides=overrides, name=side.what)
+    launch = replace(before, overrides=(*before.overrides, *side.overrides), name=side.what)
     try:
         if side.times_batches:
             time = _loader_time(launch, setup) * batches

@@ -175,8 +175,7 @@ def mean_step(facts: Facts, block: Block, settling: int) -> int | None:
     if len(training) < FEWEST_COUNTED or len(rows) != block.end - block.first:
         return None
     start = int(rows["start"][training[0]])
-    last = int((rows["start"] + rows["duration"])[-1])
-    return (last - start) // len(training)
+    return (int((rows["start"] + rows["duration"])[-1]) - start) // len(training)
 
 
 # A switch can flip while the training goes on, and two blocks of one run differ by less than two

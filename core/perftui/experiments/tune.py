@@ -157,8 +157,7 @@ def _try(
         if not progress.pairs and not journal.attempts:
             # Nothing has run yet: the training itself may have failed.
             raise
-        failed = Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
-        return option, failed
+        return option, Attempt(option.fix, option.title, Outcome.INCONCLUSIVE.value, str(error))
     return option, attempt_of(option, progress)
 
 
@@ -202,8 +201,7 @@ def _record_last(journal: Journal, setup: TrialSetup) -> Generator[Keeping, None
     """Record the training with the last fix that was written, which was not done before."""
     last = journal.kept[-1]
     yield Keeping(FixOption(last.fix, last.title, ""), Path(last.path or ""))
-    launch = replace(repeat_launch(run_at(Path(journal.base))), name=last.title)
-    root = record(launch, setup)
+    root = record(replace(repeat_launch(run_at(Path(journal.base))), name=last.title), setup)
     recorded = replace(journal, base=str(root), is_recorded=True)
     carry_proofs(journal, recorded, setup.directory)
     write_journal(setup.directory, recorded)

@@ -363,8 +363,7 @@ def loader_pin(facts: Facts) -> CallChange | None:
         why_not = "batches are already pinned"
     elif loader.holds_cuda:
         why_not = "the dataset yields tensors that are already on the GPU, which cannot be pinned"
-    title = "pin_memory False -> True"
-    return loader_change(loader, title, {"pin_memory": True}, why_not)
+    return loader_change(loader, "pin_memory False -> True", {"pin_memory": True}, why_not)
 
 
 @fix(

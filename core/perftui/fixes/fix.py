@@ -225,8 +225,7 @@ def changed_lines(change: LineChange, facts: Facts) -> SourceChange:
         return SourceChange(why_not=why)
     try:
         source = read_source(path)
-        edits = change.plan(parse_program(source), change.line)
-        after, _ = apply_edits(source, edits)
+        after, _ = apply_edits(source, change.plan(parse_program(source), change.line))
     except PatchRefusedError as refusal:
         return SourceChange(why_not=str(refusal))
     return SourceChange(Patch(path, source, after))

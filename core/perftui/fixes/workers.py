@@ -209,8 +209,7 @@ def step_cost(facts: Facts) -> StepCost | None:
     computing = 1.0 if share is None else share
     if feeds.num_workers:
         computing = 1.0 if used is None else used.computing
-    wait = step.part("input_wait")
-    left = float(step.mean - wait)
+    left = float(step.mean - step.part("input_wait"))
     whole = left
     if use.tree_cores is not None:
         own = max(use.tree_cores - (use.workers_cores or 0.0), 0.0) / ranks * step.mean
@@ -375,8 +374,7 @@ def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
 
 def _has_main_guard(facts: Facts) -> bool | None:
     """Whether the script is certain to test ``__name__``; None where it cannot be read."""
-    manifest = facts.manifest
-    script = script_of(manifest)
+    script = script_of(facts.manifest)
     if script is None:
         return None
     try:

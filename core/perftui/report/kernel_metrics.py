@@ -138,8 +138,7 @@ def _figures(kernel: MeasuredKernel) -> Figures:
 def render_metrics(report: MetricsReport, head: str = "") -> str:
     """The kernels of one report of ncu; ``head`` first."""
     heading = (*([head] if head else []), *_heading(report))
-    blocks = (heading, _table(report), listed("Notes", (*LEGEND, *report.notes)))
-    return joined(blocks)
+    return joined((heading, _table(report), listed("Notes", (*LEGEND, *report.notes))))
 
 
 def _heading(report: MetricsReport) -> Iterator[str]:

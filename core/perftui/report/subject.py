@@ -83,9 +83,7 @@ def load_subject(
         return Subject(path, analysis=_open(path, exporting, progress=progress))
     directory = path.parent if path.is_file() else path
     root = newest_run(directory)
-    if root is None:
-        return _of_directory(directory)
-    return subject_of(load_run(root), exporting, rank)
+    return _of_directory(directory) if root is None else subject_of(load_run(root), exporting, rank)
 
 
 def load_run(root: Path) -> RunSnapshot:

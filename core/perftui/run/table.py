@@ -265,8 +265,7 @@ def consistent_rows(steps: Table) -> Mask:
 def after_disturbance(profiled: Ints) -> Mask:
     """Profiled rows and the row after each: it includes saving the window."""
     open_window = profiled == 1
-    after_window = np.concatenate(([False], open_window[:-1]))
-    return np.asarray(open_window | after_window)
+    return np.asarray(open_window | np.concatenate(([False], open_window[:-1])))
 
 
 class GrowingTable:

@@ -327,8 +327,7 @@ _HARMLESS = frozenset(
 
 def function_of(program: Program, parameter: ast.arg) -> Function | None:
     """The function that has ``parameter``; None of a lambda."""
-    arguments = program.parents[parameter]
-    function = program.parents[arguments]
+    function = program.parents[program.parents[parameter]]
     return function if isinstance(function, Function) else None
 
 

@@ -278,8 +278,7 @@ def parse_program(source: bytes) -> Program:
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     # Python ends lines at these only; str.splitlines would also end them at a form feed.
-    lines = re.split("\r\n|\r|\n", source.decode(encoding))
-    return Program(tree, above, tuple(lines))
+    return Program(tree, above, tuple(re.split("\r\n|\r|\n", source.decode(encoding))))
 
 
 def syntax_tree(source: bytes) -> ast.Module:

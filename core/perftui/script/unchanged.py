@@ -559,6 +559,7 @@ def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
 
 def _is_parameter(program: Program, value: ast.expr | None, deep: int) -> bool:
     """Whether the file gives a parameter of a module for ``value``, an argument or variable."""
+    value = value.value if isinstance(value, ast.Subscript) else value
     if value is None or isinstance(value, ast.Call):
         return value is not None and called_name(value) == "Parameter"
     stored = program.attributes(getattr(value, "attr", ""), ast.Store)

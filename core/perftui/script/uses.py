@@ -343,5 +343,4 @@ def _returned(name: str) -> str:
         return name
     if last == "from_pretrained" or last in _OTHER:
         return above if last == "from_pretrained" else ""
-    kinds = {"torch": _TENSOR, "torch.nn.functional": _TENSOR, "numpy": _ARRAY}
-    return kinds.get(above, "")
+    return {"torch": _TENSOR, "torch.nn.functional": _TENSOR, "numpy": _ARRAY}.get(above, "")

@@ -406,8 +406,7 @@ class Store:
 
 def cache_name(source: Path) -> str:
     """Prefix of the names of all cached files of one source: the same for all its links."""
-    name = os.fsencode(os.path.realpath(source))
-    return hashlib.blake2b(name, digest_size=16).hexdigest()
+    return hashlib.blake2b(os.fsencode(os.path.realpath(source)), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)

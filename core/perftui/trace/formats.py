@@ -196,5 +196,4 @@ def load_trace(
     Raises TraceError, which says what to do, if the file is missing, empty or no trace, or holds no
     event with a duration; LoadCancelled after ``cancelled`` returned True.
     """
-    load = format_of(path).loader(path, exporting)
-    return load(path, progress, cancelled, preview)
+    return format_of(path).loader(path, exporting)(path, progress, cancelled, preview)

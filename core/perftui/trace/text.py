@@ -18,8 +18,7 @@ def printable(text: str) -> str:
     The result holds no character that a terminal acts on and can be encoded as UTF-8; text without
     such characters is returned unchanged.
     """
-    escaped = _UNSAFE.sub(_escape, text)
-    return _SURROGATE.sub(_escape, escaped)
+    return _SURROGATE.sub(_escape, _UNSAFE.sub(_escape, text))
 
 
 def encodable(text: str) -> str:

@@ -237,8 +237,7 @@ def patched(
         arguments = {"source": str(kept), "word": 1, "script": words[0]}
         file = str(folder / f"{stem}.py")
         given.append({"target": "source", "arguments": arguments, "file": file})
-    overrides = json.dumps(given)
-    return run([str(PATCHED_MAIN), *words[1:]], cwd, PERFTUI_OVERRIDES=overrides)
+    return run([str(PATCHED_MAIN), *words[1:]], cwd, PERFTUI_OVERRIDES=json.dumps(given))
 
 
 @pytest.fixture

@@ -535,8 +535,7 @@ def test_a_child_forked_within_goes_its_own_way() -> None:
             ours.inside = False
         return child
 
-    around = put_around(TORCH, original, told.enter, told.leave, fast_path=ours)
-    child = around(1)
+    child = put_around(TORCH, original, told.enter, told.leave, fast_path=ours)(1)
     is_whole = [one[0] for one in told.heard] == ["enter", "leave"] and not ours.inside
     if os.getpid() != parent:
         os._exit(0 if is_whole and child == 0 else 1)

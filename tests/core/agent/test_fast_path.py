@@ -415,8 +415,7 @@ def test_another_thread_and_another_iterator_have_no_way_here() -> None:
 
 
 def test_steps_are_ended_elsewhere_when_it_is_time_to_plan_or_one_was_slow() -> None:
-    plan = ctypes.c_int64(8)
-    planned = {"plan": ctypes.addressof(plan), "planned": 7}
+    planned = {"plan": ctypes.addressof(ctypes.c_int64(8)), "planned": 7}
     for change in ({"usual_until": 1}, {"slow_after": -1}, {"pauses": [1]}, planned):
         ours = at_a_fetch()
         for name, value in change.items():

@@ -242,9 +242,7 @@ def test_a_profile_of_the_script_holds_nothing_of_it_and_can_be_read(train: Trai
 def fake_torch(is_initialized: bool, uuids: list[Any]) -> Any:
     def properties(number: int) -> SimpleNamespace:
         assert is_initialized
-        if uuids[number] is None:
-            return SimpleNamespace()
-        return SimpleNamespace(uuid=uuids[number])
+        return SimpleNamespace() if uuids[number] is None else SimpleNamespace(uuid=uuids[number])
 
     cuda = SimpleNamespace(
         is_initialized=lambda: is_initialized,

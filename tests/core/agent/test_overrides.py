@@ -67,8 +67,7 @@ def apply(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What the loader is made with, and what was refused."""
     request = Request(0, "DataLoader", arguments, HERE.file, HERE.line)
-    overrides = Overrides(Torch, make, [request])
-    args, kwargs, outcome = overrides.apply(site, None, args, kwargs)
+    args, kwargs, outcome = Overrides(Torch, make, [request]).apply(site, None, args, kwargs)
     return inspect.signature(make).bind(None, *args, **kwargs).arguments, outcome.refused
 
 

@@ -154,8 +154,7 @@ def test_a_text_that_ends_with_what_pads_it_is_padded() -> None:
 def table(torch: Any, rows: int = 256) -> torch.Tensor:
     """Categories of few and many values, the last columns rare flags."""
     many = torch.randint(0, 1000, (rows, 6))
-    flags = (torch.rand(rows, 10) < 0.01).long()
-    return torch.cat([many, flags], 1)
+    return torch.cat([many, (torch.rand(rows, 10) < 0.01).long()], 1)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +255,7 @@ WITHOUT_LOADER = "(batch(lengths[at : at + 16]) for at in range(0, len(lengths),
 def test_a_training_notes_a_few_of_its_batches(
     unnoticed: Train, batches: str, call: str, key: str
 ) -> None:
-    script = TRAINING.format(batches=batches, call=call)
-    run = unnoticed(script, options={"profile": False})
+    run = unnoticed(TRAINING.format(batches=batches, call=call), options={"profile": False})
     assert run.notes("error") == []
     notes = run.notes("padding")
     assert 3 <= len(notes) <= 6

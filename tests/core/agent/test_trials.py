@@ -87,8 +87,7 @@ def test_what_gradients_are_asked_of_keeps_them(train: Train) -> None:
 
 @pytest.mark.slow
 def test_nothing_else_of_parameters_can_be_tried(train: Train) -> None:
-    other = {**ASKED, "arguments": {"requires_grad": True}}
-    run = train(partly_trained(), overrides=[other])
+    run = train(partly_trained(), overrides=[{**ASKED, "arguments": {"requires_grad": True}}])
     assert told(run)["why"] == "requires_grad: only requires_grad=False can be tried"
 
 
@@ -383,8 +382,7 @@ ALIKE = {
 
 @pytest.mark.parametrize("how", ALIKE)
 def test_each_step_is_the_sum_of_its_backward_passes(unnoticed: Train, how: str) -> None:
-    source = TWO_LOSSES.format(backward=ALIKE[how])
-    run = unnoticed(source, options={"losses": 4})
+    run = unnoticed(TWO_LOSSES.format(backward=ALIKE[how]), options={"losses": 4})
     assert (run.code, run.err) == (0, "")
     (note,) = run.notes("losses")
     assert note["values"] == pytest.approx([float(line) for line in run.out.split()[:4]], abs=1e-6)

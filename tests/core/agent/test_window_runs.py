@@ -235,8 +235,7 @@ sys.modules["_perftui.agent.windows.windows"].LONG_STOP_NS = 0
 
 
 def test_a_window_that_took_long_to_end_is_saved_a_step_later(train: Any) -> None:
-    options = {"first_step": 6, "window_steps": 2}
-    run = train(STEPS + LATE + "train(30)", options=options)
+    run = train(STEPS + LATE + "train(30)", options={"first_step": 6, "window_steps": 2})
 
     (window,) = run.notes("window")
     assert (window["first_step"], window["steps"]) == (6, 2)

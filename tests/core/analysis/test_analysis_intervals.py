@@ -194,8 +194,7 @@ def by(trace: Trace, how: By) -> Grouped | None:
 @pytest.mark.slow
 @given(st.lists(nodes, min_size=1, max_size=4).map(tuple), st.booleans())
 def test_each_grouping_has_all_of_it_once(top: tuple[Node, ...], marked: bool) -> None:
-    made = events((Node("op", 3, (Node("launch", 0),)), *top), marked)
-    trace = trace_of(*made)
+    trace = trace_of(*events((Node("op", 3, (Node("launch", 0),)), *top), marked))
     analysis, links = analyse(trace), link(trace)
     launched = int(trace.duration[links.activity].sum())
     of_operators = int(analysis.ops.device_self.sum())

@@ -149,8 +149,7 @@ def test_kernels_of_communication_libraries_are_known(name: str) -> None:
 
 def of_mtia(name: str, ts: float, dur: float, stream: int, **args: Any) -> dict[str, Any]:
     """What a device of MTIA does: process and thread are device and stream."""
-    event = gpu(name, ts, dur, cat="mtia_ccp_events")
-    return {**event, "pid": 9, "tid": stream, "args": args}
+    return {**gpu(name, ts, dur, cat="mtia_ccp_events"), "pid": 9, "tid": stream, "args": args}
 
 
 def test_operators_that_an_mtia_device_runs_are_kernels_and_its_transfers_copies() -> None:

@@ -370,8 +370,7 @@ def test_columns_show_their_highest_moment(events: list[Event], count: int) -> N
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=20), st.none() | st.integers(0, 200))
 def test_without_blocks_the_level_is_known_alone(change: list[int], before: int | None) -> None:
-    time = np.arange(len(change))
-    memory = without_blocks(0, time, np.array(change), before, None)
+    memory = without_blocks(0, np.arange(len(change)), np.array(change), before, None)
     sums = [sum(change[:count]) for count in range(len(change) + 1)]
     base = before if before is not None and before >= -min(sums) else -min(sums)
     assert memory.level.tolist() == [base + each for each in sums]

@@ -102,8 +102,7 @@ def test_collectives_of_other_steps_or_groups_say_nothing() -> None:
 
 def test_collectives_that_cannot_meet_are_said_to() -> None:
     one = rank_of([(REDUCE, 0, 10), (REDUCE, 100, 110)])
-    two = rank_of([(REDUCE, 0, 10), (REDUCE, 500, 510)])
-    clock = compare_clocks(one, two)
+    clock = compare_clocks(one, rank_of([(REDUCE, 0, 10), (REDUCE, 500, 510)]))
     assert (clock.evidence, clock.shift) == (Evidence.CONTRADICTED, 0)
 
 
@@ -334,8 +333,7 @@ def test_phases_of_a_rank_are_those_that_it_has_alone(
     """By sum and by place, whatever they overlap."""
     marks = [mark(f"perftui::{n}", start, long) for n, start, long in stretches]
     trace = replace(trace_of(cpu("aten::mm", 0, 1), *marks), wall_origin=FIRST)
-    other = replace(trace, wall_origin=FIRST + late * US)
-    found = put_together(analyse(trace), analyse(other))
+    found = put_together(analyse(trace), analyse(replace(trace, wall_origin=FIRST + late * US)))
     expected = sorted(
         (start, end, name)
         for name, each in find_phases(trace).items()

@@ -376,8 +376,7 @@ def test_what_was_used_longest_ago_gives_way(tmp_path: Path, cache: Path) -> Non
     size = kept(cache)[0].stat().st_size
     another = tmp_path / "d.json"
     another.write_text(document(20))
-    analysis = open_trace(another, later=never)
-    record = opened._packed(analysis, cache)
+    record = opened._packed(open_trace(another, later=never), cache)
     assert record is not None
     assert Store(cache, most_bytes=3 * size + size // 2).keep(another, bytes(32), record, bool)
     store = Store(cache)

@@ -112,8 +112,7 @@ def test_idle_time_is_split_to_the_microsecond() -> None:
 
 
 def test_a_kernel_that_was_queued_in_time_is_not_the_hosts_fault() -> None:
-    events = between_kernels(cpu("aten::item", 30, 150), launch=12)
-    analysis = analysis_of(*events)
+    analysis = analysis_of(*between_kernels(cpu("aten::item", 30, 150), launch=12))
     assert only_gap(analysis).cause == GapCause.QUEUED
     # The call ends at 17; 50 us later the kernel should have begun.
     assert parts(analysis)["queue wait"] == 200 - 67
@@ -201,8 +200,7 @@ def test_an_operator_made_of_many_is_no_computing() -> None:
 def test_a_wait_takes_what_the_device_idles_after_it_as_far_as_it_lasted() -> None:
     """The host waits from 8 to 22, the device falls idle at 20: 12 us of what follows."""
     wait = call("cudaStreamSynchronize", 8, 14)
-    fetch = mark("perftui::input_wait", 24, 3)
-    analysis = analysis_of(*between_kernels(wait, fetch))
+    analysis = analysis_of(*between_kernels(wait, mark("perftui::input_wait", 24, 3)))
     # From 20 to 32, but for the 3 us that are the fetch's.
     assert parts(analysis)["synchronisation"] == 9
     assert parts(analysis)["data loader wait"] == 3

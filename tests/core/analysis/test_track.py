@@ -117,8 +117,7 @@ def test_largest_gap_of_every_column(spans: Spans, window: tuple[int, int], colu
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 7, 40])
 def test_many_events_in_few_columns(columns: int) -> None:
-    chance = np.random.default_rng(4)
-    steps = chance.integers(0, 60, (9000, 2)).tolist()
+    steps = np.random.default_rng(4).integers(0, 60, (9000, 2)).tolist()
     spans = spans_of([(idle, length) for idle, length in steps])
     window = (spans[100][0] + 3, spans[-50][1] - spans[100][0] - 7)
     index, cuts = lane(spans), column_edges(window, columns)

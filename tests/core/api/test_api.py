@@ -155,8 +155,7 @@ def test_what_is_no_run_is_refused_with_a_reason(tmp_path: Path) -> None:
 def test_gaps_of_a_window_have_the_lines_of_stack_samples() -> None:
     analysis = even_steps().analysis()
     wall = replace(analysis, trace=replace(analysis.trace, wall_origin=ORIGIN))
-    run = run_with(at_wall((0, 30, "/p/train.py", 7)))
-    subject = Subject(Path("run"), run, wall)
+    subject = Subject(Path("run"), run_with(at_wall((0, 30, "/p/train.py", 7))), wall)
 
     gaps = Trace(Subject(Path("t.json"), analysis=wall), subject.facts).gaps
     report = table_named("gaps", make_report(subject))

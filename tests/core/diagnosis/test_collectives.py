@@ -185,8 +185,7 @@ def moving(
         t.step().launch("gemm", ms(10), starts=begin).at(begin + ms(10))
         t.all_reduce(ms(lasting), starts=t.now, **told).at(begin + ms(10 + lasting)).end()
 
-    story = TraceBuilder(fields={"deviceProperties": [{"id": 0, "name": card}]})
-    return story.repeat(4, step)
+    return TraceBuilder(fields={"deviceProperties": [{"id": 0, "name": card}]}).repeat(4, step)
 
 
 def test_a_slow_link_is_a_hint_in_a_trace_alone_and_the_rest_is_communication() -> None:

@@ -210,8 +210,7 @@ FLOPS = 2 * 4096**3
 
 def test_calls_of_one_step_with_their_rates_and_roofs(tmp_path: Path) -> None:
     analysis = open_trace(busy_with(*SHAPED).write(tmp_path / "trace.json"))
-    found = roofline(analysis)
-    multiplied, addition = found.calls
+    multiplied, addition = roofline(analysis).calls
     assert (multiplied.operator, multiplied.sizes) == ("aten::mm", "4096x4096 4096x4096")
     assert (multiplied.calls, multiplied.time, multiplied.flops) == (2, us(400), 2 * FLOPS)
     # 137 GFLOP at 989 TFLOP/s; 100 MB at 3350 GB/s.
@@ -366,8 +365,7 @@ SAID = "aten::mm of 4096x4096 4096x4096 reaches "
 
 def said_of(card: dict[str, object]) -> str:
     additions = [K(ADD, 50, ("aten::add",))] * 9
-    story = busy_with(*SHAPED, *additions, card=card)
-    return finding_of(story, "compute-bound").sentence
+    return finding_of(busy_with(*SHAPED, *additions, card=card), "compute-bound").sentence
 
 
 def test_measured_rates_stand_beside_those_of_the_list(

@@ -133,8 +133,7 @@ def in_model(delayed: float, steps: int = 4) -> Facts:
     def step(t: TraceBuilder) -> None:
         t.step().forward().op("aten::mm", ms(6)).pause(ms(2)).close().pause(ms(2)).end()
 
-    story = TraceBuilder().repeat(steps, step)
-    return Facts(neighbours(delayed=delayed).run, story.analysis())
+    return Facts(neighbours(delayed=delayed).run, TraceBuilder().repeat(steps, step).analysis())
 
 
 def test_waits_for_a_core_are_no_python_and_a_single_step_does_not_tell_them_apart() -> None:

@@ -179,8 +179,7 @@ def test_workers_are_too_many_only_on_cores_that_nobody_else_takes() -> None:
 
 
 def test_handing_over_is_told_by_the_training_by_workers_or_by_what_nobody_makes() -> None:
-    steps = step_table(100, STEPS, input_cpu=60 * MS)
-    found = top(worker(0, busy=0.2), steps=steps)
+    found = top(worker(0, busy=0.2), steps=step_table(100, STEPS, input_cpu=60 * MS))
     assert found.rule == "input-handover"
     assert found.sentence.endswith(
         "for 75 % of that time it unpacks what 2 workers hand over; without workers "
@@ -298,8 +297,7 @@ def test_a_thread_that_fetches_by_itself_may_wait_for_files() -> None:
 
 
 def test_a_loader_that_starts_with_every_step() -> None:
-    steps = step_table(60, {"loader_start": 60, "forward": 40})
-    found = top(worker(0, busy=0.3), steps=steps)
+    found = top(worker(0, busy=0.3), steps=step_table(60, {"loader_start": 60, "forward": 40}))
     assert found.rule == "loader-start"
     assert "every step starts a new epoch" in found.sentence
     assert found.fixes == ()
@@ -311,8 +309,7 @@ def test_ending_the_workers_of_an_iterator_belongs_to_its_start() -> None:
     stacks = main_table((0, 7_500, "", 9), (7_500, 2_500, "", 9))
     via = np.array(["", "torch/utils/data/dataloader.py _MultiProcessingDataLoaderIter.__del__"])
     stacks = Table(stacks.columns, {**stacks.values, "via": via.astype(object)})
-    run = run_of(worker(0, busy=0.3), steps=steps)
-    found = judged(with_tables(run, stacks=stacks))
+    found = judged(with_tables(run_of(worker(0, busy=0.3), steps=steps), stacks=stacks))
     assert found.findings[0].rule == "loader-start"
     assert found.findings[0].cost_ns == pytest.approx(65 * MS, rel=0.05)
     assert found.findings[0].sentence.startswith(

@@ -84,6 +84,5 @@ def judged(few: int, full: int = 0, blocks: int = 33, used: float = 20, **args: 
 
 
 def test_where_the_host_is_what_the_step_waits_for_it_is_a_hint() -> None:
-    one = judged(100)
-    finding = found(one, "small-batch")
+    finding = found(judged(100), "small-batch")
     assert (finding.severity, finding.cost_ns) == (Severity.INFO, round(us(75) / 8))

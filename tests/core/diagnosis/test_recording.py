@@ -287,8 +287,7 @@ JSON = "python3.12/json/__init__.py dumps"
 def one_step(status: Status = Status.EXITED, length: int = 8000):
     half = length // 2
     seen = (Seen(0, half, 9, BACKWARD), Seen(half, half, 15, function="report", via=JSON))
-    steps = step_table(1, {"backward": half, "other": half})
-    return run_of(steps, *seen, status=status)
+    return run_of(step_table(1, {"backward": half, "other": half}), *seen, status=status)
 
 
 def test_a_run_of_one_long_step_is_judged_at_low_confidence_once_it_is_over() -> None:

@@ -348,8 +348,7 @@ def test_shares_are_of_the_time_inside_steady_steps(found: list[tuple[int, int]]
 
 def test_only_the_longest_lines_are_kept_and_their_share_is_of_everything() -> None:
     rows = [(at * 400, 400, "train.py", at) for at in range(20)]
-    run = run_with(stack_table(*rows))
-    thread = main_thread(Facts(run))
+    thread = main_thread(Facts(run_with(stack_table(*rows))))
     assert len(thread.lines) == MOST_LINES
     assert thread.covered > sum(line.held for line in thread.lines)
 
@@ -385,8 +384,7 @@ def test_a_line_before_and_after_a_short_trace_names_none_of_its_gaps() -> None:
 def test_gaps_are_told_by_cause_where_enough_samples_saw_them() -> None:
     stacks = at_wall(*((at * 100 + 10, 90, "train.py", 40 + at % 2) for at in range(10)))
     python = [gap(at * 100, 50) for at in range(9)]
-    single = gap(900, 50, GapCause.LAUNCH)
-    facts = Facts(None, analysis_of(single, *python))
+    facts = Facts(None, analysis_of(gap(900, 50, GapCause.LAUNCH), *python))
     facts.worked_out[stack_samples] = (stacks,)
     (told,) = gap_lines(facts)
     assert told.cause is GapCause.PYTHON
@@ -413,8 +411,7 @@ def test_a_run_without_samples_says_nothing_and_an_asked_for_one_says_why() -> N
 
 @pytest.mark.slow
 def test_the_report_lists_lines_with_their_share() -> None:
-    stacks = stack_table((0, 8_000, "/home/a/train.py", 8), (8_000, 2_000, "", -1))
-    run = run_with(stacks)
+    run = run_with(stack_table((0, 8_000, "/home/a/train.py", 8), (8_000, 2_000, "", -1)))
     report = make_report(Subject(run.root, run))
     text = render(report)
     assert "Where the main thread is, over the steady steps (about 100 samples)" in text

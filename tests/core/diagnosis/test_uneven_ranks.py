@@ -101,8 +101,7 @@ def test_no_verdict_before_all_traces_are_read() -> None:
 
 
 def test_a_trace_gives_the_parts_of_its_steps(tmp_path: Path) -> None:
-    path = write_trace(tmp_path, steps=6)
-    row = read_one(path, 3)[1].row
+    row = read_one(write_trace(tmp_path, steps=6), 3)[1].row
     assert (row.rank, row.train_steps) == (3, 6)
     assert sum(ns for _, ns in row.parts) == row.mean
     assert row.part("gpu compute") == 4 * MS
@@ -141,8 +140,7 @@ def in_turn(step: int) -> int:
 
 def test_ranks_that_are_late_in_turn() -> None:
     """Each takes 40 ms and every fourth time 60 ms: 45 in the mean, and the latest always 60."""
-    facts = Facts(run_of(in_turn, 20))
-    finding = found(facts, "uneven-ranks")
+    finding = found(Facts(run_of(in_turn, 20)), "uneven-ranks")
     figures = {figure.label: figure.value for figure in finding.facts}
     assert figures["data loader wait, longer on the last"] == 20 * MS
     assert finding.cost_ns == pytest.approx(15 * MS, rel=0.05)

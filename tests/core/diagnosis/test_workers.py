@@ -122,8 +122,7 @@ def test_what_is_not_known_is_not_zero() -> None:
 def top_with(workers: Table | None, num_workers: int = 2) -> Finding:
     loader: dict[str, Any] = {"id": 1, "role": "train", "num_workers": num_workers}
     phases = {"input_wait": 4.0, "forward": 6.0}
-    run = make_run(400, phases, (loader, {"id": 1, "workers": [7]}), workers=workers)
-    return top_of(run)
+    return top_of(make_run(400, phases, (loader, {"id": 1, "workers": [7]}), workers=workers))
 
 
 def test_busy_workers_are_named_and_more_of_them_are_no_answer_to_idle_ones() -> None:
@@ -154,8 +153,7 @@ def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_distinguished
     columns = {"processes.workers_cpu": 150.0, "processes.workers_read": 2048.0}
 
     def facts(**more: float) -> dict[str, Any]:
-        telemetry = telemetry_table(**columns, **more)
-        run = make_run(400, phases, (loader,), telemetry)
+        run = make_run(400, phases, (loader,), telemetry_table(**columns, **more))
         return {fact.label: fact.value for fact in top_of(run).facts}
 
     told = facts(**{"processes.ranks_cpu": 90.0})
@@ -243,8 +241,7 @@ def starved(workers: int, **tables: Table) -> RunSnapshot:
 
 def test_input_bound_names_the_line_of_the_dataset() -> None:
     stacks = table((0, 6_000, "fetch", 8), (6_000, 3_000, "collate", 30), (9_000, 1_000, "wait", 0))
-    run = starved(2, worker_stacks=stacks)
-    finding = top_of(run)
+    finding = top_of(starved(2, worker_stacks=stacks))
     assert finding.rule == "input-bound"
     assert "do not keep up, mostly fetching samples (6" in finding.sentence
     assert "% of it at data.py:8)" in finding.sentence

@@ -213,8 +213,7 @@ def test_it_is_said_where_samples_or_the_use_of_the_host_are_not_known() -> None
 
 def test_runs_of_more_processes_are_not_compared() -> None:
     one = forward(10)
-    two = replace(one, ranks=(one.ranks[0], replace(one.ranks[0], rank=1)))
-    found = compare(two, one)
+    found = compare(replace(one, ranks=(one.ranks[0], replace(one.ranks[0], rank=1))), one)
     assert (found.verdict, found.reason.split(":")[0]) == (
         Verdict.INCONCLUSIVE,
         "training processes 2 -> 1",

@@ -265,8 +265,7 @@ def test_settings_are_read_field_by_field() -> None:
         "gc": {"enabled": True, "thresholds": [700, 10, 10]},
         "compiled": 1,
     }
-    run = make_run(events=(("settings", told),))
-    found = settings(Facts(run))
+    found = settings(Facts(make_run(events=(("settings", told),))))
     assert (found.threads.intra_op, found.threads.inter_op) == (4, 2)
     assert (found.matmul, found.cudnn, found.compiled) == (Matmul(), Cudnn(), None)
     assert found.environment == {"NCCL_DEBUG": "INFO"}

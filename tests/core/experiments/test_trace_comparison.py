@@ -35,8 +35,7 @@ def training(
         t.at(begin + ms(10)).end()
 
     # What runs before the steps belongs to none of them.
-    story = TraceBuilder().op("aten::mm", us(50)).repeat(steps, step)
-    return story.analysis()
+    return TraceBuilder().op("aten::mm", us(50)).repeat(steps, step).analysis()
 
 
 def without_gpu(steps: int) -> TraceAnalysis:
@@ -81,8 +80,7 @@ def test_many_steps_give_a_verdict_and_few_do_not() -> None:
         begin = t.now
         t.step().op("aten::mm").launch(GEMM, ms(4)).close().at(begin + ms(5)).end()
 
-    faster = TraceBuilder().repeat(24, short).analysis()
-    found = compared(training(), faster)
+    found = compared(training(), TraceBuilder().repeat(24, short).analysis())
     assert (found.verdict, found.speedup) == (Verdict.FASTER, pytest.approx(2, rel=0.01))
 
     few = compared(training(), training(steps=5))

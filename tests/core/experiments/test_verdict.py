@@ -101,8 +101,7 @@ def test_what_is_said(
 
 
 def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
-    pairs = [1.0, 1.02, 1.05, 1.08, 1.1, 1.04]
-    said = judge(pairs, disturbed=True).headline
+    said = judge([1.0, 1.02, 1.05, 1.08, 1.1, 1.04], disturbed=True).headline
     assert said == "1.05x faster so far (1.00 to 1.10), the runs were disturbed"
     assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
 
@@ -265,7 +264,6 @@ def test_noise_is_no_alarm_and_slower_runs_are_found(slower, last, least, most) 
     found = 0
     for trial in range(trials):
         runs = FEWEST_RUNS + 1 + trial % 10 + last
-        steps = series(source, runs, slower, last)
-        newest = levels(steps, [NOISE_MANY] * runs)[-last:]
+        newest = levels(series(source, runs, slower, last), [NOISE_MANY] * runs)[-last:]
         found += any(one.place is Standing.SLOWER for one in newest)
     assert least <= found / trials <= most

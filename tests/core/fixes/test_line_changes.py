@@ -28,8 +28,7 @@ def changed(plan: Plan, source: str) -> str:
     source = dedent(source).replace("TRAIN", TRAIN).lstrip("\n")
     line = next(at for at, text in enumerate(source.split("\n"), 1) if text.endswith(MARK))
     source = source.replace(MARK, "")
-    edits = plan(parse_program(source.encode()), line)
-    after, _ = apply_edits(source.encode(), list(edits))
+    after, _ = apply_edits(source.encode(), list(plan(parse_program(source.encode()), line)))
     ast.parse(after)
     return after.decode()
 
@@ -433,8 +432,7 @@ def test_a_keyword_is_taken_out(path, before, after) -> None:
     without = replace(DDP, plan=lambda _, p, c, __: {name: removed(p, c, name)})
 
     def made() -> str:
-        patch = call_patch(path, 2, without, {name: False})
-        return patch.after.decode().removeprefix(HEAD)
+        return call_patch(path, 2, without, {name: False}).after.decode().removeprefix(HEAD)
 
     if after is not None:
         assert made() == after

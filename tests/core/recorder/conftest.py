@@ -41,9 +41,7 @@ class Run:
 
     @property
     def output(self) -> str:
-        if not self.layout.output.exists():
-            return ""
-        return self.layout.output.read_bytes().decode()
+        return "" if not self.layout.output.exists() else self.layout.output.read_bytes().decode()
 
     def wait_for_output(self, text: str) -> None:
         wait_for(lambda: text in self.output, f"{text!r} in the output")

@@ -168,6 +168,57 @@ EPOCHS = """
 """
 
 
+SHARED = """
+    class Block(nn.Module):
+        def __init__(self, nodes):
+            self.nodes, self.line = nodes, nn.Linear(8, 8)
+        def forward(self, x):
+            graph = torch.softmax(self.nodes @ self.nodes.t(), 1)  # here
+            return graph @ self.line(x)
+    class Net(nn.Module):
+        def __init__(self):
+            nodes = nn.Parameter(torch.randn(99, 8))
+            self.blocks = nn.ModuleList([Block(nodes) for number in range(4)])
+        def forward(self, x):
+            for block in self.blocks:  # loop
+                x = block(x)
+            return x
+    net = Net()
+    for x in loader:
+        net(x).sum().backward()
+        optimizer.step()
+"""
+CONSTANT = """
+    class Spread(nn.Module):
+        def __init__(self, graph):
+            self.register_buffer("graph", graph)
+            self.line = nn.Linear(8, 8)
+        def forward(self, x):  # loop
+            degree = self.graph.sum(1).rsqrt()
+            even = degree[:, None] * self.graph * degree[None]  # here
+            return even @ self.line(x)
+    net = nn.Sequential(*[Spread(graph) for number in range(4)])
+    for x in loader:
+        net(x).sum().backward()
+        optimizer.step()
+"""
+SEARCH = """
+    class Tower(nn.Module):
+        def __init__(self):
+            self.line = nn.Linear(8, 8)
+        def forward(self, x):
+            return self.line(x)
+    def search(tower, queries, gallery):
+        found = []
+        for query in queries:  # loop
+            for begin in range(0, len(gallery), 64):
+                found.append(query @ tower(gallery[begin:begin + 64]).t())  # here
+        return found
+    tower = Tower()
+    search(tower, queries, gallery)
+"""
+
+
 def repeated(text: str) -> str | None:
     """What is repeated at the line that ends in ``# here``; its loop has to end in ``# loop``."""
     lines = f"{IMPORTS}{dedent(text)}".split("\n")
@@ -193,8 +244,10 @@ def repeated(text: str) -> str | None:
         (MASKS, "self.special"),
         (ROLLOUT, "advantages(rewards, values)"),
         (EPOCHS, "self.make()"),
+        (SHARED, "torch.softmax(self.nodes @ self.nodes.t(), 1)"),
+        (CONSTANT, "degree[:, None] * self.graph * degree[None]"),
+        (SEARCH, "tower(gallery[begin:begin + 64]).t()"),
     ],
-    ids=["module", "layers", "twice", "list", "samples", "frozen", "property", "function", "epoch"],
 )
 def test_what_stays_the_same_is_found(text: str, work: str) -> None:
     assert repeated(text) == work
@@ -204,11 +257,7 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
     ("text", "now", "then"),
     [
         (ATTENTION, "state = self.attention", "state, memory = self.attention"),
-        (
-            ATTENTION,
-            "state = self.attention(state, memory)",
-            "memory[t] = self.attention(t, memory)",
-        ),
+        (ATTENTION, "state = self.attention(state, ", "memory[t] = self.attention(t, "),
         (ATTENTION, "self.attention(state, memory)", "self.attention(state, memory[t])"),
         (BATCHES, "[:-1]", "[:-2]"),
         (LAYERS, "optimizer.step()", "graph.edges = drop(graph.edges)"),
@@ -235,6 +284,14 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (EPOCHS, "self.texts:", "self.loader:"),
         (EPOCHS, "yield np", "self.made = yield np"),
         (EPOCHS, "step += 1", "batches.texts = texts[step:]"),
+        (SHARED, "[Block(nodes) for number", "[Block(nodes[number]) for number"),
+        (SHARED, "[Block(nodes) for number", "[Block(nn.Parameter(nodes)) for number"),
+        (SHARED, "self.nodes.t()", "x.t()"),
+        (SHARED, "x = block(x)", "x = block(x); block.nodes.mul_(0.9)"),
+        (CONSTANT, 'self.register_buffer("graph", graph)', "self.graph = nn.Parameter(graph)"),
+        (CONSTANT, "return even", "self.graph = even; return even"),
+        (SEARCH, "tower(gallery[begin:begin + 64])", "tower(gallery[begin] + query)"),
+        (SEARCH, "range(0, len(gallery), 64)", "torch.randperm(len(gallery))"),
     ],
 )
 def test_what_may_change_is_not(text: str, now: str, then: str) -> None:

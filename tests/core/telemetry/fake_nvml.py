@@ -253,9 +253,7 @@ class Driver:
         return SUCCESS if self.samples.pop(_address(sample), ...) is not ... else INVALID_ARGUMENT
 
     def _GpmSampleGet(self, card: Card, sample: Any) -> int:  # noqa: N802
-        if card.mig is not None:
-            return NOT_SUPPORTED
-        return self._count(card, sample)
+        return NOT_SUPPORTED if card.mig is not None else self._count(card, sample)
 
     def _GpmMigSampleGet(self, card: Card, instance: Any, sample: Any) -> int:  # noqa: N802
         parts = [part for part in (card.mig or {}).values() if part.instance == instance]

@@ -54,8 +54,7 @@ def filled_steps(fraction: float, steps: int) -> int:
 
 def block_bar(fraction: float, width: int) -> str:
     """``fraction`` of ``width`` cells, filled from the left to an eighth of a cell."""
-    steps = filled_steps(fraction, width * 8)
-    full, rest = divmod(steps, 8)
+    full, rest = divmod(filled_steps(fraction, width * 8), 8)
     return ("█" * full + (LEFT_EIGHTHS[rest] if rest else "")).ljust(width)
 
 

@@ -32,8 +32,7 @@ def doctor(line: CommandLine) -> int:
     """Look at the machine and the interpreter, and print a row for each topic, worst first; 1
     where one fails."""
     python = interpreter(line)
-    runs = runs_directory(line)
-    rows = examine(python, runs, terminal_rows(line, os.environ))
+    rows = examine(python, runs_directory(line), terminal_rows(line, os.environ))
     write_result(line.flags, lambda: doctor_object(rows, python), lambda: doctor_text(rows))
     return ERROR if any(row.state is State.FAILS for row in rows) else DONE
 

@@ -49,8 +49,7 @@ def cores(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: AR
     shown = [max(busy[at : at + group]) for at in range(0, len(busy), group)]
     styles = ["chart-warn" if value >= FULL else "chart" for value in shown]
     blocks = joined(list(zip(sparkline(shown, len(shown), 100.0), styles, strict=True)))
-    drawn = row(("Cores".ljust(NAME_WIDTH), "bold"), *blocks, (words, "dim"))
-    return [crop(drawn, cells)]
+    return [crop(row(("Cores".ljust(NAME_WIDTH), "bold"), *blocks, (words, "dim")), cells)]
 
 
 def busy_of_cores(snapshot: Snapshot) -> list[float]:

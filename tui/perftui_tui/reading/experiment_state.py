@@ -202,8 +202,7 @@ def plan_of(
     if numbers:
         note += f" First up to {fmt.several(numbers, 'run')} to find the best number of workers."
     label = f"{first} to {last} runs{takes}"
-    step = steady_step(facts).mean
-    return TrialPlan(steps, seconds, label, note, "", of_run, numbers, step)
+    return TrialPlan(steps, seconds, label, note, "", of_run, numbers, steady_step(facts).mean)
 
 
 NO_RUN = "a trace cannot be run again: start the script with perftui"

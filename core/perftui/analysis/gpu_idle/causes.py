@@ -245,8 +245,7 @@ class Idle:
 def explain_idle(trace: Trace, links: Links, mine: Mask, host: Host, start: int, end: int) -> Idle:
     """Idle time in ``[start, end)`` of the device with activity ``links.activity[mine]``."""
     rows, launch = links.activity[mine], links.launch[mine]
-    busy = kinds.busy(trace, rows)
-    intervals = complement(busy, start, end)
+    intervals = complement(kinds.busy(trace, rows), start, end)
     following = np.searchsorted(trace.start[rows], intervals.end)
     has_next = (following < len(rows)) & (intervals.end < end)
     safe = np.minimum(following, len(rows) - 1)
@@ -304,8 +303,7 @@ def _causes(
         emptied = Intervals(intervals.start[behind], intervals.end[behind])
         drained = unite(drained, _drained(synchronising, emptied))
     causes = _moved({cause: unite(*sets) for cause, sets in parts.items()}, drained)
-    rest = subtract(intervals, unite(*causes.values()))
-    return {**causes, GapCause.UNEXPLAINED: rest}
+    return {**causes, GapCause.UNEXPLAINED: subtract(intervals, unite(*causes.values()))}
 
 
 def _before_wait(waits: Intervals, times: Int64) -> Int64:

@@ -153,8 +153,7 @@ def matching(key: Ints, rows: Int64, among: Mask) -> Int64:
     if not len(candidates) or not len(rows):
         return np.full(len(rows), NONE, dtype=np.int64)
     ordered = candidates[np.argsort(key[candidates], kind="stable")]
-    index = np.searchsorted(key[ordered], key[rows])
-    hit = ordered[np.minimum(index, len(ordered) - 1)]
+    hit = ordered[np.minimum(np.searchsorted(key[ordered], key[rows]), len(ordered) - 1)]
     return np.where(key[hit] == key[rows], hit, NONE)
 
 

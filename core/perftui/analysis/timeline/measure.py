@@ -100,8 +100,7 @@ def _touching(trace: Trace, start: int, end: int, tracks: Sequence[int]) -> Int6
     for low, high in [(bounds[at], bounds[at + 1]) for at in tracks]:
         # An int64: for a Python int the whole column would be converted.
         stop = low + int(np.searchsorted(trace.start[low:high], np.int64(end)))
-        reach = trace.ends_of(slice(low, stop))
-        inside = (reach > start) | (trace.start[low:stop] >= start)
+        inside = (trace.ends_of(slice(low, stop)) > start) | (trace.start[low:stop] >= start)
         parts.append(np.flatnonzero(inside) + low)
     return np.concatenate(parts)
 
@@ -145,8 +144,7 @@ def _called(trace: Trace, rows: Int64, inside: Int64) -> Int64:
     callers = trace.parent[rows]
     # A call without duration at the very start may have its caller before it.
     called = np.flatnonzero((callers != NONE) & np.isin(callers, rows))
-    places = np.searchsorted(rows, callers[called])
-    return sums(places, inside[called], len(rows))
+    return sums(np.searchsorted(rows, callers[called]), inside[called], len(rows))
 
 
 @dataclass(frozen=True)

@@ -129,8 +129,7 @@ def _drawing_order(trace: Trace, bounds: Int64, main: int) -> list[int]:
             return 0, track.device, track.stream, number
         return (1 if number == main else 2), int(trace.start[bounds[number]]), 0, number
 
-    filled = np.flatnonzero(bounds[1:] > bounds[:-1]).tolist()
-    return sorted(filled, key=place)
+    return sorted(np.flatnonzero(bounds[1:] > bounds[:-1]).tolist(), key=place)
 
 
 def _leading(

@@ -338,8 +338,7 @@ def cpu_share(facts: Facts) -> CpuShare:
     if setup.cores.affinity and not is_bound_by_openmp:
         allowed = min(allowed, setup.cores.affinity)
     unused = max(installed - use.machine_cores, 0.0)
-    own = min(use.tree_cores, float(allowed))
-    idle = max(min(unused, allowed - own), 0.0)
+    idle = max(min(unused, allowed - min(use.tree_cores, float(allowed))), 0.0)
     workers = training_loader(facts)
     working = use.workers_cores or 0.0
     return CpuShare(

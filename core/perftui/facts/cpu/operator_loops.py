@@ -163,8 +163,7 @@ def uneven_loops(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     at = np.flatnonzero(takes[top])
     if len(at) < FEWEST_PIECES:
         return ()
-    block = _blocks(ops, top)
-    far = (np.diff(at) > LONGEST_TURN) | (np.diff(block[at]) > 0)
+    far = (np.diff(at) > LONGEST_TURN) | (np.diff(_blocks(ops, top)[at]) > 0)
     runs = np.split(at, np.flatnonzero(far) + 1)
     found_loops = []
     for run in runs:

@@ -136,8 +136,7 @@ def wait_pattern(facts: Facts) -> WaitPattern | None:
         return None
     waits = rows["input_wait"].astype(np.float64)
     mean, p50 = float(waits.mean()), median(waits)
-    long = np.flatnonzero(waits > LONG * mean)
-    between = np.diff(long)
+    between = np.diff(np.flatnonzero(waits > LONG * mean))
     every = float(between.mean()) if len(between) else float(len(rows))
     begins = rows["loader_start"] > 0 if "loader_start" in rows else np.zeros(len(rows), bool)
     beyond = np.maximum(waits - p50, 0)

@@ -305,9 +305,7 @@ def gpu_memory(facts: Facts) -> MemoryUse | None:
 
 
 def _column(steps: Table, name: str) -> Int64:
-    if name in steps:
-        return np.asarray(steps[name], np.int64)
-    return np.full(len(steps), -1, np.int64)
+    return np.asarray(steps[name], np.int64) if name in steps else np.full(len(steps), -1, np.int64)
 
 
 def _counted(facts: Facts, name: str) -> int | None:

@@ -106,8 +106,7 @@ def host_waits(analysis: TraceAnalysis) -> HostWaits:
     steps, copies, trace = gpu_steps(analysis), host_copies(analysis), analysis.trace
     waits = _waits(trace, steps)
     # A pageable copy goes through a buffer of the driver: its call lasts until that is done.
-    blocking = copies.launch[copies.pageable & (copies.launch != NONE)]
-    calls = np.concatenate((waits, blocking))
+    calls = np.concatenate((waits, copies.launch[copies.pageable & (copies.launch != NONE)]))
     rows = np.unique(outermost(trace, calls))
     rows = rows[rows != NONE]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
@@ -166,8 +165,7 @@ def _lasting(trace: Trace, rows: Int64, reads: Mask, calls: Int64) -> Int64:
     near = kinds.believable(trace)
     calls = calls[near[calls]]
     getting = kinds.busy(trace, kinds.allocating(trace) & near).within(start, end)
-    blocking = kinds.busy(trace, calls).within(start, end)
-    return np.where(reads, end - start - getting, blocking)
+    return np.where(reads, end - start - getting, kinds.busy(trace, calls).within(start, end))
 
 
 @trace_fact

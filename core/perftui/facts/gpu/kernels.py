@@ -216,8 +216,7 @@ def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int]:
     kernels, trace = step_kernels(analysis), analysis.trace
     if not len(kernels):
         raise UnknownError("the steady steps of the trace launch no kernels")
-    ordered = np.lexsort((trace.start[kernels.rows], trace.track[kernels.rows]))
-    kernels = kernels.where(ordered)
+    kernels = kernels.where(np.lexsort((trace.start[kernels.rows], trace.track[kernels.rows])))
     member = kernels.are(*MEMORY_BOUND)
     chain = _chain_of(kernels, member)
     times = sums(chain, kernels.duration, int(chain[-1]) + 1)

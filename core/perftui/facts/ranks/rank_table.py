@@ -211,9 +211,7 @@ def step_grid(facts: Facts) -> StepGrid | None:
         recent = index >= first
         line[index[recent] - first] = times[recent]
     usual = float(np.nanmedian(ratios))
-    if usual <= 0:
-        return None
-    return StepGrid(tuple(own), first, ratios / usual, round(usual))
+    return None if usual <= 0 else StepGrid(tuple(own), first, ratios / usual, round(usual))
 
 
 def _own(steps: Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:

@@ -62,8 +62,7 @@ class CausedWaits:
         wait of the others for it."""
         if waiting == late:
             return self.caused(late) // max(len(self._linked(late)) - 1, 1)
-        at = self.ranks.index(waiting), self.ranks.index(late)
-        return int(self.waits[at]) // self.steps
+        return int(self.waits[self.ranks.index(waiting), self.ranks.index(late)]) // self.steps
 
     def latest(self, among: int | None = None) -> int:
         """The rank that causes most waiting in total; with ``among``, of the ranks linked to that
@@ -112,8 +111,7 @@ def _waits_of(meetings: Meetings, column: int, last: Int64, of_rank: RankCollect
     end = np.minimum(meetings.start[rows, last[rows]], meetings.end[rows, column])
     order = np.argsort(start, kind="stable")
     rows, start, end = rows[order], start[order], end[order]
-    reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
-    start = np.maximum(start, reach)
+    start = np.maximum(start, np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]]))
     end = np.maximum(start, end)
     shift = meetings.clock[column]
     lost[rows] = end - start - of_rank.computing.within(start - shift, end - shift)
@@ -208,8 +206,7 @@ def traced_ranks(facts: Facts) -> TracedRanks:
             ranks.append(result)
     if len(beside) > len(chosen) + 1:
         problems.append(f"the traces of {len(chosen) + 1} of {len(beside)} ranks are compared")
-    world = max(_world(opened), beside[-1][0] + 1)
-    return _together(ranks, shown, world, problems)
+    return _together(ranks, shown, max(_world(opened), beside[-1][0] + 1), problems)
 
 
 def facts_beside(

@@ -124,8 +124,7 @@ def part_lines(facts: Facts, part: str) -> LinesByTime | None:
         # Outside phases, in calls of ``torch.distributed``.
         frames = zip(stacks["inner"].tolist(), stacks["via"].tolist(), strict=True)
         exchanges = np.array([any(map(is_of_collectives, called)) for called in frames], dtype=bool)
-        exchanging = np.where(exchanges & _staged(stacks, ""), time, 0)
-        called = lines_by_time(stacks, exchanging)
+        called = lines_by_time(stacks, np.where(exchanges & _staged(stacks, ""), time, 0))
         if called.suffices:
             return called
     of_phases = [stage for names in STAGES.values() for stage in names]

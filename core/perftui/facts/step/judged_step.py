@@ -174,8 +174,7 @@ def _between(phases: Mapping[str, Intervals]) -> Intervals:
     begins = forward.end[has_next]
     ends = backward.start[following[has_next]]
     later = np.searchsorted(forward.start, begins)
-    another = np.append(forward.start, np.iinfo(np.int64).max)[later]
-    valid = (ends > begins) & (another >= ends)
+    valid = (ends > begins) & (np.append(forward.start, np.iinfo(np.int64).max)[later] >= ends)
     return union(begins[valid], ends[valid])
 
 

@@ -76,8 +76,7 @@ def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
 
 def _around(trace: Trace, steps: TraceSteps) -> Int32:
     """Innermost operator around each row that begins in the steps, else NONE."""
-    inside = begun_in(trace, steps.on_host)
-    return np.where(inside, innermost_operator(trace), np.int32(NONE))
+    return np.where(begun_in(trace, steps.on_host), innermost_operator(trace), np.int32(NONE))
 
 
 def _chosen(trace: Trace, steps: TraceSteps) -> Links:

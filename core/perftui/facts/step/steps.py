@@ -68,8 +68,7 @@ def warm_up_length(durations: npt.NDArray[np.int64]) -> int:
     usual, deviation = robust_spread(scale[longest:])
     band = max(np.log(BAND), BAND_DEVIATIONS * deviation)
     unusual = np.where(np.abs(scale[:longest] - usual) > band, 1, -1)
-    excess = np.concatenate(([0], np.cumsum(unusual)))
-    return int(np.argmax(excess))
+    return int(np.argmax(np.concatenate(([0], np.cumsum(unusual)))))
 
 
 def robust_spread(values: npt.NDArray[Any]) -> tuple[float, float]:

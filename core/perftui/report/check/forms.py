@@ -39,8 +39,7 @@ def result_of(check: Check) -> str:
 
 def verdict_line(gate: Gate) -> str:
     """``FAILED: 1 of 3 checks``; what was not certain is named with what that counts as."""
-    count = len(gate.checks)
-    checks = fmt.several(count, "check")
+    checks = fmt.several(len(gate.checks), "check")
     uncertain = sum(check.state is State.NOT_CERTAIN for check in gate.checks)
     counts = "fail" if gate.limits.inconclusive_fails else "pass"
     more = f", {uncertain} not certain (--inconclusive {counts})" if uncertain else ""

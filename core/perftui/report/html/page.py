@@ -170,9 +170,7 @@ def number(value: float) -> str:
 def step_times(facts: Facts) -> StepTimes | None:
     """The steps of a run that are still kept one by one, or of a trace; None where they are few."""
     times = _of_run(facts) if len(facts.steps) else _of_trace(facts)
-    if times is None or len(times.index) < FEWEST or not times.steady.any():
-        return None
-    return times
+    return None if times is None or len(times.index) < FEWEST or not times.steady.any() else times
 
 
 def _of_run(facts: Facts) -> StepTimes:

@@ -252,8 +252,7 @@ def _inside(
     rows, ends = rows[near], ends[near]
     start = np.maximum(trace.start[rows], window.start[0])
     end = np.minimum(ends, window.end[0])
-    reach = np.maximum.accumulate(end)
-    before = np.concatenate([start[:1], reach[:-1]])
+    before = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     if outermost:
         keep = start >= before
     else:

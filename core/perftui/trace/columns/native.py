@@ -79,7 +79,6 @@ def sweep(
     ``outside``.
     """
     start, duration, is_range = (np.ascontiguousarray(column) for column in columns)
-    ranges = is_range.view(np.uint8)
-    rows = len(start), first, start, duration, ranges, outside
+    rows = len(start), first, start, duration, is_range.view(np.uint8), outside
     if compiled.perftui_sweep(*rows, *nesting) < 0:
         raise MemoryError

@@ -94,8 +94,7 @@ class ArgumentReader:
 
         sequence = int(self.sequence[rows].min())
         chunk = self._chunk(sequence)
-        text = self.source.read_at(chunk.offset, chunk.length)
-        recovered = recover(text, last=True)
+        recovered = recover(self.source.read_at(chunk.offset, chunk.length), last=True)
         events = zip(recovered.objects, recovered.starts, strict=True)
         starts = [start for fields, start in events if is_row(fields.get("ph"), fields.get("cat"))]
         self._check(chunk, len(starts))

@@ -248,8 +248,7 @@ def category_chart(snapshot: Snapshot, cells: int, height: int, *, legend: bool)
             at = row_of(held, rows, top)
             if drawn[at][column][0] == " ":
                 drawn[at][column] = (RESERVED, "dim")
-    chart = with_axis(drawn, top, middle=True)
-    return [*chart, _time_row(memory, columns, shown.peak), *below]
+    return [*with_axis(drawn, top, middle=True), _time_row(memory, columns, shown.peak), *below]
 
 
 def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:

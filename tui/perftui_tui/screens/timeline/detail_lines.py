@@ -270,8 +270,7 @@ def _name_lines(trace: Trace, row: int) -> list[Line]:
     ]
     lines = [Line("  ".join(facts), facts=True)]
     if longer:
-        longest = int(rows[int(np.argmax(durations))])
-        place = place_of_event(trace, longest)
+        place = place_of_event(trace, int(rows[int(np.argmax(durations))]))
         lines.append(Line(f"the longest, at {format_ns(place.start)}", "accent", place=place))
     return lines
 

@@ -156,8 +156,7 @@ class TimelineState(TrackList):
         """Select the largest gap of the track's device; again, the next smaller."""
         of_trace = self.track.kind != COUNTER
         device = self.trace.tracks[self.track.track].device if of_trace else NONE
-        gaps = self.analysis.gaps
-        gap = navigation.largest_gap(self.track, device, gaps, self.selected)
+        gap = navigation.largest_gap(self.track, device, self.analysis.gaps, self.selected)
         return self.select(gap) and self._close_in()
 
     def _close_in(self) -> bool:
@@ -269,5 +268,4 @@ class TimelineState(TrackList):
         if row != NONE:
             self.selected = navigation.event(self.trace, track, row)
         else:
-            idle = idle_around(track, middle, self.view)
-            self.selected = Selection(*idle, NONE, track)
+            self.selected = Selection(*idle_around(track, middle, self.view), NONE, track)

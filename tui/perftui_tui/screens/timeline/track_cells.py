@@ -195,8 +195,7 @@ class EventStyle:
         styles = [style for _, style in self.letters(rows)]
         if self.found is None:
             return styles
-        matches = self.found.is_named[self.trace.name[rows]].tolist()
-        pairs = zip(styles, matches, strict=True)
+        pairs = zip(styles, self.found.is_named[self.trace.name[rows]].tolist(), strict=True)
         return ["match" if is_match else style for style, is_match in pairs]
 
     def letters(self, rows: Ints) -> list[tuple[str, str]]:
@@ -358,8 +357,7 @@ class _Drawing:
 
 def all_filled_steps(fractions: npt.NDArray[np.float64], steps: int) -> Int64:
     """``filled_steps`` of each fraction; ``steps`` is at least 2."""
-    between = np.clip(np.rint(fractions * steps), 1, steps - 1)
-    full = np.where(fractions >= 1, steps, between)
+    full = np.where(fractions >= 1, steps, np.clip(np.rint(fractions * steps), 1, steps - 1))
     result: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)
     return result
 

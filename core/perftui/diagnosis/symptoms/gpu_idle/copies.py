@@ -86,8 +86,7 @@ def _chains(
 ) -> CpuMade:
     """The chains before copies; ``launch`` is the call that begins each copy of ``size`` bytes."""
     on_device, makes = _on_device(trace, calls), kinds.named(trace, _MAKES.match)[calls]
-    fetched = kinds.input_wait(trace)
-    fetching = _within(trace, calls, np.flatnonzero(fetched).astype(np.int64))
+    fetching = _within(trace, calls, np.flatnonzero(kinds.input_wait(trace)).astype(np.int64))
     first, maker = np.full(len(at), NONE), np.full(len(at), NONE)
     current, going = at.copy(), np.ones(len(at), dtype=bool)
     worked = np.zeros(len(at), dtype=np.int64)
@@ -258,8 +257,7 @@ def freeing(analysis: TraceAnalysis) -> int:
     following = np.searchsorted(trace.start[main], ends)
     has_next = following < len(main)
     behind = union(ends[has_next], trace.start[main][following[has_next]])
-    idle = intersect(behind, idle_of_host(analysis))
-    return min(idle.total, round(pageable.size * FREEING))
+    return min(intersect(behind, idle_of_host(analysis)).total, round(pageable.size * FREEING))
 
 
 MANY_COPIES = 50

@@ -280,8 +280,7 @@ def _waiting_place(
     if counted is not None and counted.calls:
         call = counted.calls[0]
         return facts.at(call, call.call), call.short
-    operator = longest_named(gaps[:_NAMED_GAPS], trace)
-    place = rows_place(facts, rows, operator)
+    place = rows_place(facts, rows, longest_named(gaps[:_NAMED_GAPS], trace))
     return place, f"{place.operator}{place.at}" if place.operator else ""
 
 

@@ -73,8 +73,7 @@ def cpu_operators(analysis: TraceAnalysis) -> tuple[float, float]:
     ops = operators(analysis)
     trace, whole = ops.trace, ops.steps.step_ns * ops.steps.steps
     splits = (ops.own >= LONG_NS) & ~ops.named(_SERIAL.match)
-    convolving = ops.rows[ops.named(_ONEDNN.match)]
-    onednn = kinds.busy(trace, convolving).total
+    onednn = kinds.busy(trace, ops.rows[ops.named(_ONEDNN.match)]).total
     return min(float(ops.own[splits].sum()) / whole, 1.0), min(onednn / whole, 1.0)
 
 

@@ -107,8 +107,7 @@ def gpus_unused(facts: Facts) -> Lost | None:
     if not visible or facts.run is None:
         raise NotApplicableError
     used = max(ranks_here(facts), _devices_of(setup))
-    idle = machine_use(facts).idle_cards
-    unused = min(visible - used, idle)
+    unused = min(visible - used, machine_use(facts).idle_cards)
     if unused <= 0:
         return None
     return without_cost(

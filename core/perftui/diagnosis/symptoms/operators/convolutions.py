@@ -125,8 +125,7 @@ def cudnn_benchmark(facts: Facts) -> Lost | None:
     if not work.of.count:
         raise UnknownError("the trace marks no steps, so its warm-up is not known")
     kernels = work.kernels.of(Category.CONVOLUTION)
-    operators = kernels.operator[kernels.operator != NONE]
-    calls, counts = np.unique(operators, return_counts=True)
+    calls, counts = np.unique(kernels.operator[kernels.operator != NONE], return_counts=True)
     tries = counts >= _TRIES
     if not tries.any():
         return None

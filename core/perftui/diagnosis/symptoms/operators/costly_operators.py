@@ -223,8 +223,7 @@ def _products(ops: Operators, top: Int64) -> Int64:
     product = ops.named(_PRODUCT.match)[called] & (ops.spent[called] >= least)
     piece, takes = (ops.named(pattern.match)[called] for pattern in (_PIECE, _TAKES))
     is_only = ~ops.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
-    at = np.flatnonzero(product[:-2] & piece[1:-1] & is_only)
-    return called[at]
+    return called[np.flatnonzero(product[:-2] & piece[1:-1] & is_only)]
 
 
 def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) -> Int64:
@@ -237,8 +236,7 @@ def _nodes(ops: Operators, top: Int64, count: int, of_piece: re.Pattern[str]) ->
     following = places[np.searchsorted(places, at, side="right")]
     near = following - at <= NEAR
     pairs = np.stack([nodes[at[near]], nodes[np.minimum(following[near], len(nodes) - 1)]], axis=1)
-    longest = np.argsort(-ops.spent[pairs].sum(axis=1), kind="stable")[:count]
-    return np.unique(pairs[longest])
+    return np.unique(pairs[np.argsort(-ops.spent[pairs].sum(axis=1), kind="stable")[:count]])
 
 
 _PRODUCT_TEXT = r"linear|matmul|einsum|\bmm\(|bmm\(| @ |head|proj|logits|score|output|decode"

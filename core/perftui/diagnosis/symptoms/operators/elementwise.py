@@ -185,8 +185,7 @@ def page_faults(facts: Facts) -> Lost | None:
     cpu, use = cpu_work(facts), machine_use(facts)
     if use.minor_faults is None or use.system_share is None:
         raise UnknownError("page faults of the training were not sampled")
-    mean = cpu.of.mean
-    count = round(use.minor_faults / ranks_here(facts) * mean / 1e9)
+    count = round(use.minor_faults / ranks_here(facts) * cpu.of.mean / 1e9)
     cost = min(round(use.system_share * cpu.judged.computing), count * FAULT_NS)
     line = line_of(facts, FORWARD, _ARITHMETIC)
     return Lost(

@@ -88,8 +88,7 @@ def not_detached(analysis: TraceAnalysis) -> tuple[Work, int] | None:
     ops = operators(analysis)
     trace, marks = ops.trace, ops.marks(BACKWARD)
     stepping = kinds.optimizer_steps(trace) & begun_in(trace, ops.steps.on_host)
-    updates = np.sort(trace.start[stepping])
-    turn_of = np.searchsorted(updates, trace.ends_of(marks))
+    turn_of = np.searchsorted(np.sort(trace.start[stepping]), trace.ends_of(marks))
     sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
     inside: dict[int, list[Int64]] = {}
     reached: dict[int, int] = {}

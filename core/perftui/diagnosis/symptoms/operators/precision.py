@@ -338,8 +338,7 @@ def misaligned_dims(facts: Facts) -> Lost | None:
 
 def _sizes(kernels: StepKernels) -> str:
     """Input sizes of the longest kernel; empty if not recorded."""
-    place = kernels.place
-    row = int(kernels.operator[kernels.rows == place.trace_row][0])
+    row = int(kernels.operator[kernels.rows == kernels.place.trace_row][0])
     sizes = kernels.analysis.trace.read_arguments(row).get("Input Dims") if row >= 0 else None
     if not isinstance(sizes, list):
         return ""

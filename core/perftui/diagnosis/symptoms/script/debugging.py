@@ -274,8 +274,7 @@ def _slowed(facts: Facts, cause: Slowed) -> _Flag:
         cost = round(stacks.share(inside) * judged.of.mean)
     elif judged is not None and cause.factor >= SLOWED:
         parts = HOST_AT_WORK if judged.on_device else PYTHON_AT_WORK
-        python = sum(map(judged.part, parts))
-        cost = round(python * cause.share * LESS * (1 - 1 / cause.factor))
+        cost = round(sum(map(judged.part, parts)) * cause.share * LESS * (1 - 1 / cause.factor))
     names = _SET.get(cause.by, ())
     calls = "|".join((*names, re.escape(cause.name.rpartition(".")[2].lstrip("_") or cause.by)))
     pattern = rf"\b({calls})\s*\("

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +33,8 @@ from perftui.facts.step.steps import (
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.table import Group, Table
 from perftui.script.evaluation import makes_training_data
-from perftui.script.program import program_of
+from perftui.script.program import Program, program_of
+from perftui.script.unchanged import repeated_at
 
 FEWEST_INSIDE = 2
 """Fewest samples that began within evaluation steps, in lines that training does not call. One may
@@ -173,7 +175,8 @@ def evaluation_rule(facts: Facts) -> Lost | None:
     losses = [_in_each_step(facts), _now_and_then(facts, between) if between else None]
     lost = max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
     if lost is None or not _is_trained_on(facts, lost.place):
-        return lost
+        again = lost and _repeated(facts, lost.place)
+        return replace(lost, advice=again) if lost and again else lost
     sentence = f"{lost.sentence.removesuffix('.')}; the training uses its results."
     return replace(lost, sentence=sentence, worst=Severity.INFO, fixes=(), advice=_TOGETHER)
 
@@ -183,10 +186,26 @@ _TOGETHER = "put more environments or sequences into each call of the model"
 
 def _is_trained_on(facts: Facts, place: Place | None) -> bool:
     """Whether the loop at ``place`` acts, or generates what is trained on, by the script's text."""
-    for path, changed in own_files(facts):
-        if place is not None and place.line and str(path) == place.file:
-            return makes_training_data(program_of(path, changed), place.line)
-    return False
+    program = _program(facts, place)
+    return program is not None and makes_training_data(program, (place and place.line) or 0)
+
+
+def _repeated(facts: Facts, place: Place | None) -> str:
+    """What to do about work at ``place`` that is the same in each turn of a loop; empty without."""
+    program = _program(facts, place)
+    found = repeated_at(program, place.line or 0) if program and place else None
+    if found is None or not isinstance(found.outer, ast.For):
+        return ""
+    return (
+        f"compute {ast.unparse(found.work)} once, before the loop at line {found.outer.lineno}, "
+        "each of whose turns gives the same, and index what is kept"
+    )
+
+
+def _program(facts: Facts, place: Place | None) -> Program | None:
+    """The file of ``place``, if it is the user's own."""
+    own = (each for each in own_files(facts) if place and place.line and str(each[0]) == place.file)
+    return next((program_of(*each) for each in own), None)
 
 
 def _now_and_then(facts: Facts, stats: Evaluation) -> Lost:

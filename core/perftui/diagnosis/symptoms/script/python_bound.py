@@ -109,8 +109,7 @@ def script_python(facts: Facts) -> ScriptPython:
         collected = gc_pauses.or_none(facts)
         idle = sum(judged.part(name) for name in _IDLE) - (collected.per_step if collected else 0)
         seen = round(stacks.share(own_samples(stacks)) * judged.of.mean) if stacks and at else 0
-        found_ns = min(max(idle, 0), outside + inside, seen)
-        return ScriptPython(found_ns, _IDLE, sees, at)
+        return ScriptPython(min(max(idle, 0), outside + inside, seen), _IDLE, sees, at)
     if stacks and sees and not at:
         # The framework may work on the script's behalf, as when gradients are printed.
         at = longest_function(stacks, (stacks.stage == "") & ~in_collectives(stacks))

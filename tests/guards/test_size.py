@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (476, 107_751), "tests": (529, 95_773)}
+MOST = {"core and tui": (475, 107_790), "tests": (529, 95_769)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")

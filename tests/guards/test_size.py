@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (475, 107_749), "tests": (529, 95_769)}
+MOST = {"core and tui": (475, 107_707), "tests": (529, 95_732)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")

@@ -107,7 +107,7 @@ class BlockTable:
     size: Int64
     """Size of the block in bytes, as the allocator rounded it."""
     requested: Int64
-    """Requested size of the block in bytes; ``size`` if the file lacks it."""
+    """Requested size of the block in bytes."""
     state: Int8
     """A ``BlockState``."""
     stack: Int32
@@ -186,11 +186,7 @@ def rows_of(value: object, what: str) -> list[Row]:
 
 def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[int]:
     """One field of every row; raises TraceError if it is no integer, or absent and needed."""
-    return whole([row.get(key, default) for row in rows], key)
-
-
-def whole(values: list[object], key: str) -> list[int]:
-    """``values``, if all are integers; raises TraceError otherwise."""
+    values = [row.get(key, default) for row in rows]
     if set(map(type, values)) - {int}:
         raise TraceError(f"{key!r} is missing or not an integer: this is not a memory snapshot")
     return values  # type: ignore[return-value]  # checked above, faster than a loop
@@ -297,8 +293,6 @@ _ANNOTATIONS = {"user_defined", "workspace_snapshot"}
 """Events that builds of torch around 2.4, and of other vendors, put between those of the allocator;
 they hold no memory."""
 
-_NO_HISTORY: Row = {}
-
 
 def segment_table(segments: Sequence[Row], whole: bool) -> SegmentTable:
     """One row for each segment."""
@@ -326,51 +320,15 @@ def block_table(segments: Sequence[Row], stacks: StackTable, most: int) -> Block
             raise TraceError("it lists more blocks than it has bytes: refused")
         rows += rows_of(blocks, "blocks")
         counts.append(len(rows))
-    size = integers(rows, "size")
     segment_of = np.searchsorted(np.array(counts, np.int64), np.arange(len(rows)), side="right")
-    histories = [_newest(row) for row in rows]
-    requested = [row.get("requested_size", history.get("real_size", own))
-                 for row, history, own in zip(rows, histories, size, strict=True)]  # fmt: skip
     return BlockTable(
         segment=segment_of.astype(np.int32),
-        address=addresses(_block_addresses(segments, rows, size, segment_of.tolist()), "address"),
-        size=sizes(size, "size"),
-        requested=sizes(whole(requested, "requested_size"), "requested_size"),
+        address=addresses(integers(rows, "address"), "address"),
+        size=sizes(integers(rows, "size"), "size"),
+        requested=sizes(integers(rows, "requested_size"), "requested_size"),
         state=np.array([_state(row) for row in rows], np.int8),
-        stack=np.array(
-            [
-                stacks.add(row.get("frames", history.get("frames")))
-                for row, history in zip(rows, histories, strict=True)
-            ],
-            np.int32,
-        ),
+        stack=np.array([stacks.add(row.get("frames")) for row in rows], np.int32),
     )
-
-
-def _newest(block: Row) -> Row:
-    """The newest allocation in a block: older torch listed them, and its viewer takes the first."""
-    history = block.get("history")
-    if history is None or history == []:
-        return _NO_HISTORY
-    return rows_of(history, "history")[0]
-
-
-def _block_addresses(
-    segments: Sequence[Row], rows: list[Row], size: list[int], segment_of: list[int]
-) -> list[int]:
-    """Addresses of blocks; in old files, which have none, blocks are contiguous."""
-    starts = integers(segments, "address")
-    result: list[int] = []
-    following, previous = 0, NONE
-    for row, length, segment in zip(rows, size, segment_of, strict=True):
-        if segment != previous:
-            following, previous = starts[segment], segment
-        own = row.get("address", following)
-        if not isinstance(own, int):
-            raise TraceError("'address' is not an integer: this is not a memory snapshot")
-        result.append(own)
-        following = own + length
-    return result
 
 
 def _state(block: Row) -> BlockState:

@@ -83,43 +83,6 @@ def test_a_list_of_segments_alone_is_a_snapshot(load: Load) -> None:
     assert loaded.traces == ()
 
 
-def test_the_first_layout_had_a_history_and_no_addresses(load: Load) -> None:
-    """``history`` with ``real_size``; and blocks of a size and a state alone."""
-    segment = {
-        "device": 0,
-        "address": -(1 << 40),
-        "total_size": 4096,
-        "allocated_size": 1024,
-        "active_size": 1536,
-        "stream": 0,
-        "segment_type": "small",
-        "blocks": [
-            {
-                "size": 1024,
-                "state": "active_allocated",
-                "history": [
-                    {"addr": 1, "real_size": 1000, "frames": frames(7)},
-                    {"addr": 1, "real_size": 900, "frames": frames(8)},
-                ],
-            },
-            {"size": 512, "state": "active_pending_free", "history": []},
-            {"size": 2560, "state": "inactive"},
-        ],
-    }
-    events = [{"action": "free", "addr": 5, "size": 8, "stream": 0}]
-    loaded = load({"segments": [segment], "device_traces": [[], events]})
-    start = (1 << 64) - (1 << 40)
-    assert loaded.blocks.address.tolist() == [start, start + 1024, start + 1536]
-    assert loaded.blocks.requested.tolist() == [1000, 512, 2560]
-    assert loaded.stacks.of(int(loaded.blocks.stack[0]))[3].line == 7
-    assert loaded.blocks.stack.tolist()[1:] == [NONE, NONE]
-    assert (int(loaded.segments.allocated.sum()), int(loaded.segments.active.sum())) == (1024, 1536)
-    assert loaded.traces[1].action.tolist() == [Action.FREE_COMPLETED]
-    assert loaded.traces[1].time.tolist() == [NONE]
-    assert not loaded.traces[1].has_time
-    assert loaded.devices == (0, 1)
-
-
 def test_out_of_memory_says_what_was_left_instead_of_an_address(load: Load) -> None:
     event = {"action": "oom", "device_free": 77, "size": 1 << 40, "stream": 0, "time_us": 5}
     trace = load({"segments": [], "device_traces": [[event]]}).traces[0]
@@ -210,7 +173,7 @@ def test_sizes_whose_sum_would_wrap_are_refused(load: Load) -> None:
         ([1], "not a memory snapshot"),
         (5, "not a memory snapshot"),
         ({"segments": {}}, "not a memory snapshot"),
-        ({"segments": [{}]}, "'address' is missing"),
+        ({"segments": [{}]}, "'device' is missing"),
         ({"segments": [], "device_traces": 5}, "not a list"),
         ({"segments": [], "device_traces": [5]}, "not a list"),
     ],

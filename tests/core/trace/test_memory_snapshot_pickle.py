@@ -323,7 +323,7 @@ def test_one_event_named_often_is_bounded_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_one_block_named_often_is_bounded_too(tmp_path: Path) -> None:
     path = tmp_path / "blocks.pickle"
-    block = {"size": 512, "state": "inactive"}
+    block = {"address": 0, "size": 512, "requested_size": 512, "state": "inactive"}
     sizes = dict.fromkeys(("total_size", "allocated_size", "active_size"), 512)
     segment = {"device": 0, "address": 0, **sizes, "blocks": [block] * 100_000}
     path.write_bytes(pickle.dumps([segment]))

@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (475, 107_707), "tests": (529, 95_732)}
+MOST = {"core and tui": (472, 107_674), "tests": (529, 95_731)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")

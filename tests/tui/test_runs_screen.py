@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perftui.analysis.analyse import without_tables
-from perftui.report.runs import summarise
+from perftui.report.recorded import summarise
 from perftui.run import origin
 from perftui.run.layout import RunLayout
 from perftui.run.reader import list_runs
@@ -175,7 +175,7 @@ def test_a_run_is_judged_again_only_where_it_may_say_something_new(
         judged.append(root.name)
         return summarise(root)
 
-    monkeypatch.setattr("perftui.report.runs.summarise", count)
+    monkeypatch.setattr("perftui.report.recorded.summarise", count)
     monkeypatch.setattr("perftui_tui.reading.run_list.LIVE_SECONDS", 1e9)
     lister, told, stopped = RunLister(), [], threading.Event()
     for _ in range(2):

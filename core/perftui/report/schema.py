@@ -15,7 +15,7 @@ from perftui.report.comparison import BriefComparison, ComparisonOutput
 from perftui.report.explain import ExplainOutput
 from perftui.report.findings_as_json import ApplyOutput, UndoOutput
 from perftui.report.machine import DoctorOutput, ProbeOutput
-from perftui.report.runs import RunsOutput
+from perftui.report.recorded import RunsOutput
 from perftui.report.snapshots_and_ncu import MemoryOutput, MetricsOutput
 from perftui.report.trial import BriefTrial, IsolationOutput, TrialOutput, TuningOutput
 

@@ -1,7 +1,9 @@
-"""A report as plain text, for a terminal, a log or a pull request."""
+"""A report as plain text, for a terminal, a log or a pull request; or on one screen and in at most
+2,000 bytes: the verdict, what to do, what costs most."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from perftui import format as fmt
@@ -10,10 +12,33 @@ from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.gpu import cards
 from perftui.facts.gpu.host_waits import syncs
-from perftui.facts.step.steps import StepBreakdown, device_phases
+from perftui.facts.step.steps import StepBreakdown, device_phases, step_breakdown
 from perftui.fixes.option import FixOption
+from perftui.report.as_json import BriefReport
+from perftui.report.findings_as_json import BriefFinding, finding_key, severity_name
 from perftui.report.kernel_metrics import trace_metrics
-from perftui.report.output_text import cut, joined, listed, printable
+from perftui.report.next_command import (
+    best_fix,
+    command,
+    comparison_command,
+    next_command,
+    next_of,
+)
+from perftui.report.output_text import (
+    LETTERS,
+    SCHEMA,
+    WIDTH,
+    cut,
+    encode_object,
+    fits,
+    fitting_lines,
+    joined,
+    listed,
+    printable,
+    replaced,
+    whole,
+    wrapped,
+)
 from perftui.report.recorded import gpu_memory, gpu_phases, recording_lines
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
 from perftui.report.wording import (
@@ -23,9 +48,11 @@ from perftui.report.wording import (
     heading,
     main_thread,
     ranks_text,
+    status_text,
     sync_calls,
     valued,
 )
+from perftui.run.manifest import Status
 
 _NAME_WIDTH = 46
 """Keeps a table row within 80 columns."""
@@ -148,3 +175,172 @@ def _kernels(rows: tuple[OpRow, ...], totals: Totals | None) -> Iterator[str]:
 
 def _name(name: str) -> str:
     return f"{cut(name, _NAME_WIDTH):<{_NAME_WIDTH}}"
+
+
+MOST_FINDINGS = 3
+
+MOST_LINES, MOST_PARTS, MOST_WRITTEN, BAR = 24, 8, 3, 10
+"""Lines of a screen, and of the parts of a step and of what a fix writes in it; cells of a bar."""
+
+
+def brief_text(report: Report) -> str:
+    """The report on one screen: the verdict, what to write where, the step, what else was found,
+    and the next command."""
+    head, tail = list(_head(report)), list(_tail(report))
+    room = MOST_LINES - len(head) - len(tail)
+    return fitting_lines((*head, *_others(report, room), *tail))
+
+
+def brief_json(report: Report) -> str:
+    """One object on one line. Sentences are cut before commands and findings are left out."""
+    return encode_object(brief_object(report), on_one_line=True)
+
+
+def _head(report: Report) -> Iterator[str]:
+    """The verdict with what to write, and the step with what it rests on."""
+    diagnosis, top = report.diagnosis, report.diagnosis.top
+    if report.redaction is not None:
+        yield report.redaction.head
+    yield fmt.middle(printable(_heading(report)), WIDTH)
+    verdict = f"{top.severity.name}  {top.headline}" if top else "no verdict: too little is known"
+    verdict = cut(diagnosis.progress or verdict, 3 * LETTERS)
+    yield from wrapped(verdict, "  ", "")
+    if top is not None and top.severity is not Severity.HEALTHY:
+        gain = f"{top.gain} if this were fixed, " if top.gain else ""
+        yield f"  {top.rule}: {gain}{top.confidence.value} confidence"
+        yield from _answer(top, report)
+    for breakdown in report.breakdowns[:1]:
+        yield ""
+        *parts, (whole, time, _) = breakdown_rows(breakdown)
+        claimed = {breakdown.shown(part) for part in top.parts} if top else ()
+        yield f"{whole} {time / 100:.2f} ms"
+        for name, time, share in parts[:MOST_PARTS]:
+            bar = ("=" * round(share * BAR / 1000)).ljust(BAR)
+            mark = f"  <- {top.rule}" if top and name in claimed else ""
+            line = f"  {name:<18} {time / 100:9.2f} ms  {share / 10:5.1f} %  {bar}{mark}"
+            yield printable(line).rstrip()
+
+
+def _others(report: Report, room: int) -> Iterator[str]:
+    """As many of the other findings and of the notes as there is room for, and how many findings
+    there are besides."""
+    causes = [one for one in report.diagnosis.findings if one.severity is not Severity.HEALTHY]
+    others = [one for one in causes if one is not report.diagnosis.top]
+    lines = []
+    for finding in others:
+        sentence = f"{severity_name(finding.severity)}  {finding.headline}"
+        lines.append(wrapped(cut(sentence, 2 * WIDTH), "  ", ""))
+    lines += [wrapped(cut(note, 2 * WIDTH), "  ", "") for note in report.notes]
+    shown = 0
+    while shown < len(lines) and 2 + sum(map(len, lines[: shown + 1])) <= room:
+        shown += 1
+    if shown:
+        yield ""
+    for each in lines[:shown]:
+        yield from each
+    if (left := len(others) - shown) > 0:
+        yield fmt.several(left, "more finding")
+
+
+def _tail(report: Report) -> Iterator[str]:
+    yield ""
+    run = report.subject.run
+    following, comparing = next_command(report), comparison_command(report)
+    everything = command("report", "--full", *([run.root] if run else [report.subject.name]))
+    for name, words in (("next", following), ("compare", comparing), ("more", everything)):
+        if words:
+            # Redacted before it is quoted, as quotes would hide private text.
+            yield printable(f"{name}: {shlex.join(map(replaced, words))}")
+
+
+def _heading(report: Report) -> str:
+    run, steady = report.subject.run, step_breakdown(report.facts)
+    name = report.subject.name
+    if run is not None:
+        is_plain = run.manifest.status is Status.EXITED and not run.manifest.exit_code
+        state = "" if is_plain else f" - {status_text(run.manifest)}"
+        name = f"{run.manifest.script}{state}"
+    if steady is None:
+        return name
+    steps = fmt.several(steady.count, "steady step")
+    return f"{name}: {steps}, mean {fmt.duration(steady.mean)}"
+
+
+def _answer(finding: Finding, report: Report) -> Iterator[str]:
+    """What to do about the finding, and what its best fix writes."""
+    fix = best_fix(finding, report)
+    if answer := answer_to(finding):
+        yield from wrapped(cut(f"do: {answer}", 3 * LETTERS), "      ", "  ")
+    if fix is None:
+        return
+    risks = "; ".join([fix.why_not] if fix.is_written else [risk.value for risk in fix.risks])
+    yield from wrapped(cut(f"fix {fix.fix}: {fix.title}", LETTERS), "      ", "  ")
+    written = fix.advice.splitlines()
+    if not written and fix.patch is not None:
+        written = [line for line in fix.patch.diff().splitlines() if line[:1] in "+-"]
+    for line in written[:MOST_WRITTEN]:
+        yield from wrapped(cut(line, 3 * LETTERS), "        ", "      ")
+    if risks:
+        yield from wrapped(cut(f"risk: {risks}", 2 * WIDTH), "      ", "  ")
+
+
+def _place(finding: Finding, letters: int) -> str | None:
+    """The line with its whole path where there is room for it; None where nothing is known."""
+    place = finding.place
+    if place is None:
+        return None
+    source = place.source or ""
+    name = source if len(source) <= letters else place.short
+    return cut(name or place.operator or "", letters) or None
+
+
+def brief_object(report: Report) -> BriefReport:
+    """The brief report as JSON, with as many findings as fit."""
+    causes = report.diagnosis.findings
+    for with_commands in (True, False):
+        for letters in (LETTERS, LETTERS // 2, LETTERS // 4):
+            brief = _object(report, letters)
+            for finding in causes[:MOST_FINDINGS]:
+                row = _brief_finding(finding, report, letters)
+                brief["findings"].append(row if with_commands else {**row, "next": None})
+            brief["more_findings"] = len(causes) - len(brief["findings"])
+            if fits(brief):
+                return brief
+    while not fits(brief):
+        brief["findings"].pop()
+        brief["more_findings"] += 1
+    return brief
+
+
+def _object(report: Report, letters: int) -> BriefReport:
+    top, steady = report.diagnosis.top, step_breakdown(report.facts)
+    return {
+        "schema": SCHEMA,
+        "redacted": report.redacted,
+        "path": whole(report.subject.name),
+        "verdict": cut(top.headline, letters) if top else None,
+        "progress": report.diagnosis.progress or None,
+        "steps": report.diagnosis.steady_steps,
+        "step_ns": steady.mean if steady else None,
+        "findings": [],
+        "more_findings": 0,
+        "next": whole(next_command(report)),
+        "compare": whole(comparison_command(report)),
+    }
+
+
+def _brief_finding(finding: Finding, report: Report, letters: int) -> BriefFinding:
+    fix = best_fix(finding, report)
+    return {
+        "key": finding_key(finding),
+        "severity": severity_name(finding.severity),
+        "confidence": finding.confidence,
+        "cost_ns": finding.cost_ns,
+        "share": round(finding.share, 4),
+        "place": _place(finding, letters),
+        "sentence": cut(finding.sentence, letters),
+        "fix": fix.fix if fix else None,
+        "answer": cut(answer_to(finding), letters) or None,
+        "changes_numerics": fix.changes_numerics if fix else False,
+        "next": whole(next_of(finding, report)),
+    }

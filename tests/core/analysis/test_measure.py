@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis import kinds
-from perftui.analysis.critical_path import Link, Segment, critical_path
 from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.timeline.measure import Measure, measure
+from perftui.facts.gpu.streams import Link, Segment, critical_path
 from perftui.trace.model import NONE, Trace
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, gpu, trace_of

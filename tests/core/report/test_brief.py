@@ -16,10 +16,10 @@ from perftui.experiments.journal import Proof, ProvenPair, write_proof
 from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.place import Place
 from perftui.fixes.option import FixOption, Risk
-from perftui.report.brief import brief_json, brief_text
 from perftui.report.markdown import code, fenced, folded, plain, render, table
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, load_subject
+from perftui.report.text import brief_json, brief_text
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Override, Status
 from perftui.trace.text import printable

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from perftui.format import apportioned
 from perftui.report import as_json, markdown
 from perftui.report.__main__ import conclude
-from perftui.report.brief import brief_json, brief_text
 from perftui.report.csv_tables import csv_text, table_named
 from perftui.report.html import page
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, SubjectError, load_subject
-from perftui.report.text import render
+from perftui.report.text import brief_json, brief_text, render
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory

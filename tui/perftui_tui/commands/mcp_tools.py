@@ -15,7 +15,7 @@ from perftui.report.csv_tables import TABLES
 from perftui.report.explain import ExplainOutput
 from perftui.report.findings_as_json import ApplyOutput, UndoOutput
 from perftui.report.output_text import Schema
-from perftui.report.runs import RunsOutput
+from perftui.report.recorded import RunsOutput
 from perftui.report.schema import schema_for
 from perftui.report.trial import BriefTrial, TrialOutput
 from perftui_tui.commands.table import OPTIONS

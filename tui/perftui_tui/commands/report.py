@@ -123,14 +123,14 @@ def text_of(render: Callable[[Report], str], report: Report) -> str:
 
 
 def _form(line: CommandLine) -> Callable[[Report], str]:
-    from perftui.report import as_json, brief, markdown, text
+    from perftui.report import as_json, markdown, text
 
     flags, tables = line.flags, {"top", "ncu"} & line.values.keys()
     if "markdown" in flags:
         return markdown.render
     if "json" in flags:
-        return brief.brief_json if "brief" in flags else as_json.encode
-    return text.render if "full" in flags or tables else brief.brief_text
+        return text.brief_json if "brief" in flags else as_json.encode
+    return text.render if "full" in flags or tables else text.brief_text
 
 
 def _print_table(report: Report, name: str) -> None:

@@ -16,7 +16,7 @@ from perftui.experiments.removal import (
     remove_leftovers,
 )
 from perftui.format import duration, percent, several, size
-from perftui.report.runs import runs_object
+from perftui.report.recorded import runs_object
 from perftui.run.reader import RunEntry, list_runs, recorded_where
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError

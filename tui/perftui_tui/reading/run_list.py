@@ -15,7 +15,7 @@ from perftui.run.manifest import ManifestError
 from perftui_tui.reading.source import DUTY
 
 if TYPE_CHECKING:
-    from perftui.report.runs import RunSummary
+    from perftui.report.recorded import RunSummary
     from perftui.run.reader import RunEntry
 
 
@@ -72,7 +72,7 @@ class RunLister:
         listed = [Listed(entry, self._cache.get(entry.root, _UNREAD)[1]) for entry in entries]
         report(RunList(directory, tuple(listed)))
         # It loads all rules, for which the list does not wait.
-        from perftui.report.runs import summarise
+        from perftui.report.recorded import summarise
 
         for at, entry in enumerate(entries):
             if stopped.is_set():

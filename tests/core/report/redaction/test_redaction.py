@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perftui.report import as_json, brief, folded_stacks, markdown, text
+from perftui.report import as_json, folded_stacks, markdown, text
 from perftui.report.csv_tables import TABLES, csv_text, table_named
 from perftui.report.html import page
 from perftui.report.perfetto import write_perfetto
@@ -159,8 +159,8 @@ FORMS: dict[str, Callable[[Report], str]] = {
     "json": as_json.encode,
     "html": page.render,
     "folded": folded_stacks.render,
-    "brief": brief.brief_text,
-    "brief json": brief.brief_json,
+    "brief": text.brief_text,
+    "brief json": text.brief_json,
     **{
         name: lambda report, name=name: csv_text(table_named(name, report))  # type: ignore[misc]
         for name in TABLES

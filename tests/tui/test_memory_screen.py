@@ -132,7 +132,7 @@ async def test_a_snapshot_in_the_run_is_shown(tmp_path: Path) -> None:
 async def test_one_that_is_taken_while_it_runs_is_shown_too(tmp_path: Path) -> None:
     root = write_run(tmp_path, gpu=True)
     async with opened(root) as (_, pilot):
-        await press(pilot, "7", until="allocations by call site are unknown")
+        await press(pilot, "7", until="Which lines hold memory: perftui")
         rank = keep_peak(root)
         await until_shown(pilot, "model.py:12")
         (rank.memory / "out-of-memory.pickle").write_bytes(b"\x80\x04]")
@@ -153,7 +153,7 @@ async def test_a_played_run_has_no_snapshot_before_it_was_taken(tmp_path: Path) 
         await press(pilot, "7", until="model.py:12")
         await pilot.press("P")
         app.playback.seek(when - 1)
-        await until_shown(pilot, "allocations by call site are unknown")
+        await until_shown(pilot, "Which lines hold memory: perftui")
         app.playback.seek(when)
         await until_shown(pilot, "model.py:12")
 

@@ -267,7 +267,7 @@ async def test_every_theme_of_the_palette_can_be_chosen(tmp_path: Path) -> None:
         for name in app.available_themes:
             app.theme = name
             await pilot.pause()
-        await until_shown(pilot, "Findings")
+        await until_shown(pilot, "Other findings")
 
 
 @pytest.fixture

@@ -419,7 +419,7 @@ async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path)
     async with opened(saved, size=(60, 18), replay=True) as (app, pilot):
         await press(pilot, "P", until="the end")
         lines = text_of(app).splitlines()
-        assert "Findings" in "".join(lines[-6:-2])
+        assert "Other findings" in "".join(lines[-6:-2])
         assert lines[-3].startswith("╰")
         assert lines[-3].rstrip().endswith("╯")
 

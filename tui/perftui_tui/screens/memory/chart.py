@@ -95,7 +95,7 @@ def is_level(values: Any) -> bool:
 
 
 def memory_is_level(snapshot: Snapshot) -> bool:
-    """Whether each step takes the same memory of the GPU: then its chart would show nothing."""
+    """Whether each step takes the same memory of the GPU: then a chart of it would show nothing."""
     use = snapshot.ask(gpu_memory)
     return use is not None and all(map(is_level, (use.allocated, use.reserved, use.most)))
 
@@ -170,8 +170,9 @@ def memory_title(snapshot: Snapshot) -> str:
     """What the chart shows."""
     if snapshot.phase is Phase.TRACE or snapshot.run is None:
         return "Memory"
-    has_gpu = snapshot.ask(gpu_memory)
-    return "GPU memory by step" if has_gpu else "Memory of the training's processes (RSS)"
+    if snapshot.ask(gpu_memory) and not memory_is_level(snapshot):
+        return "GPU memory by step"
+    return "Memory of the training's processes (RSS)"
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -242,10 +243,10 @@ LAYERS = {"allocated": ("█", "chart"), "peak so far": ("▒", "chart"), "reser
 
 
 def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
-    """Allocated as an area, below its peak so far and what is reserved; without a GPU the
-    processes' RSS."""
+    """Allocated as an area, below its peak so far and what is reserved; the processes' RSS without
+    a GPU, or where its memory is the same at each step."""
     use = snapshot.ask(gpu_memory)
-    if use is None:
+    if use is None or memory_is_level(snapshot):
         return processes_chart(snapshot, cells, height)
     columns, rows = max(1, cells - AXIS_CELLS), max(1, height - 2)
     live = snapshot.phase.is_live

@@ -106,7 +106,7 @@ class MemoryScreen(RunScreen):
         self.set_class(bool(curves), "-curve")
         # A short screen has room for one chart: what else there is stands in the rows above it.
         only_curve = is_short and bool(curves)
-        has_chart = has_run and not only_curve and not memory_is_level(snapshot)
+        has_chart = has_run and not only_curve and not (curves and memory_is_level(snapshot))
         shown = {
             "#memory-categories": bool(curves),
             "#memory-chart": has_chart,

@@ -182,8 +182,7 @@ def check_whole(rank: RankSnapshot) -> None:
 
 
 def test_a_training_killed_at_twenty_moments_leaves_all_its_steps(tmp_path: Path) -> None:
-    command = (*PERFTUI, str(HERE / "killed.py"), "4", "20")
-    run = ended(command, tmp_path)
+    run = ended((*PERFTUI, str(HERE / "killed.py"), "4", "20"), tmp_path)
 
     assert (run.code, run.err) == (0, "")
     made = dict(tuple(map(int, line.split())) for line in run.out.splitlines())

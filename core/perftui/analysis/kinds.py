@@ -142,8 +142,7 @@ def believable(trace: Trace) -> Mask:
     apart = time_outliers(trace.start)
     if apart is not None:
         mask[apart.rows] = False
-    latest = int(trace.start[mask].max())
-    mask &= trace.duration < latest + FAR - trace.start
+    mask &= trace.duration < int(trace.start[mask].max()) + FAR - trace.start
     return mask
 
 

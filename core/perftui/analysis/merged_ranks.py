@@ -260,8 +260,7 @@ def _together(
         np.array([numbers.setdefault(word, len(numbers)) for word in names], dtype=np.int32)
         for names in words
     ]
-    column = np.concatenate([t[c] for t, c in zip(tables, columns, strict=True)])
-    return tuple(numbers), column
+    return tuple(numbers), np.concatenate([t[c] for t, c in zip(tables, columns, strict=True)])
 
 
 def _offset(columns: Sequence[Ints], offsets: Sequence[int]) -> Int64:

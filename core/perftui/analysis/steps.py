@@ -52,8 +52,7 @@ def _by_name(trace: Trace, rows: Int64) -> Iterator[Int64]:
     for name in np.unique(trace.name[ordered]).tolist():
         alike = ordered[trace.name[ordered] == name]
         ended = np.maximum.accumulate(trace.ends_of(alike))
-        outside = np.append(True, trace.start[alike[1:]] >= ended[:-1])
-        yield alike[outside]
+        yield alike[np.append(True, trace.start[alike[1:]] >= ended[:-1])]
 
 
 def _between(times: Int64, rows: Int64) -> tuple[Step, ...]:

@@ -64,8 +64,7 @@ def without_repeats(findings: Sequence[Judged], analysis: TraceAnalysis | None) 
             at for at, (one, _) in enumerate(kept) if _covers(one.claims, rule.claims, analysis)
         ]
         if not same:
-            rest = _rest_of(rule, finding, kept, analysis)
-            kept.append((rule, replace(finding, cost_ns=rest)))
+            kept.append((rule, replace(finding, cost_ns=_rest_of(rule, finding, kept, analysis))))
             continue
         specific, found = kept[same[0]]
         kept[same[0]] = specific, replace(found, severity=max(found.severity, finding.severity))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from perftui import format as fmt
@@ -43,7 +44,7 @@ from perftui.facts.gpu.kernels import step_kernels, time_by_category
 from perftui.facts.gpu.roofline import NO_SIZES, Roofline, roofline
 from perftui.facts.place import Place
 from perftui.facts.question import Evidence, Question
-from perftui.facts.source.lines import LineShare
+from perftui.facts.source.lines import LineShare, main_thread, text_of
 from perftui.facts.source.operator_lines import forward_lines, idle_place, part_lines
 from perftui.facts.step.judged_step import PYTHON_IN, READING, JudgedStep, Part, judged_step
 from perftui.facts.step.steps import FEWEST_STEPS, other_steps
@@ -64,7 +65,10 @@ LINE_FROM = 0.10
 """Share of the forward pass from which the sentence names a line."""
 
 PLACE_FROM = 0.5
-"""Share of the forward pass from which a line is the finding's place."""
+"""Share of the step, or of the forward pass, from which a line is the finding's place."""
+
+_TRAINS = re.compile(r"\.(backward|step)\(")
+"""The text of lines that call most of any training."""
 
 
 def computes(facts: Facts) -> JudgedStep:
@@ -100,6 +104,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     categories: Mapping[Category, int] = {}
     modules: Mapping[str, float] = {}
+    whole: dict[LineShare, float] = {}
     used, why = None, ""
     if judged.on_device:
         categories, modules = time_by_category.or_none(facts) or {}, _modules(facts)
@@ -115,7 +120,12 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
         if named := ", ".join(at):
             sentence += f" Of the forward pass: {named}."
-    shown = certainty(facts, step, BY_WINDOW)
+        thread = main_thread.or_none(facts)
+        line = thread.standing_out(PLACE_FROM) if thread else None
+        if thread and line and not _TRAINS.search(text_of(line.file, line.line)):
+            whole[line] = thread.share(line)
+            sentence += f" {fmt.percent(whole[line])} of the step is at {line.short}."
+    both, shown = {**whole, **lines}, certainty(facts, step, BY_WINDOW)
     if shown.disagree:
         sentence = f"{sentence} {shown.disagree[0].upper()}{shown.disagree[1:]}."
     sentence += _told("Of the forward pass", modules, LINE_FROM)
@@ -145,11 +155,11 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         ),
         step_ns=step.mean,
         confidence=shown.confidence,
-        place=next((facts.at(line) for line, of in lines.items() if of >= PLACE_FROM), None),
+        place=next((facts.at(line) for line, of in both.items() if of >= PLACE_FROM), None),
         would_raise_confidence=shown.missing,
         steps=step.count,
         question=question,
-        advice=advice(used) if judged.on_device else fewer_calls(facts) or _start_with(lines),
+        advice=advice(used) if judged.on_device else fewer_calls(facts) or _start_with(both),
     )
 
 
@@ -310,6 +320,9 @@ LIMITS = Limits(
 MOSTLY = 0.5
 """Share of a part from which costs of findings explain all of it: costs may be estimates."""
 
+LEAST_LEFT = 0.05
+"""Share of the step from which a part is named, however long the training waits for a core."""
+
 LEAST_NAMED = 0.25
 """Share of a part from which a line is named in the sentence."""
 
@@ -353,7 +366,9 @@ def _largest_part(facts: Facts, findings: Sequence[Finding]) -> Finding | Absten
         return None
     # Waits for a core are in all parts alike.
     whole = judged.of.mean if judged.on_device else without_core_wait(facts, judged.of.mean)
-    level = severity(left / max(whole, 1), LIMITS)
+    level = severity(left / judged.of.mean, LIMITS)
+    if left >= LEAST_LEFT * judged.of.mean and severity(left / max(whole, 1), LIMITS) is not None:
+        level = level or Severity.INFO
     return _finding_of_part(facts, judged, part, left, level) if level is not None else None
 
 

@@ -181,8 +181,7 @@ class Diagnosis:
         """What was not recorded and would tell more, most valuable first."""
         every = [finding.question for finding in self.findings]
         every += [abstention.question for abstention in self.abstentions]
-        different = dict.fromkeys(one for one in every if one)
-        return tuple(sorted(different, key=lambda one: -one.share))
+        return tuple(sorted(dict.fromkeys(one for one in every if one), key=lambda one: -one.share))
 
     @property
     def top(self) -> Finding | None:
@@ -222,8 +221,7 @@ def write_findings(path: Path, diagnosis: Diagnosis) -> None:
     Raises:
         OSError: it cannot be written; an older one is then unchanged.
     """
-    encoded = msgspec.json.encode(_File(diagnosis))
-    replace_file(path, msgspec.json.format(encoded, indent=2) + b"\n")
+    replace_file(path, msgspec.json.format(msgspec.json.encode(_File(diagnosis)), indent=2) + b"\n")
 
 
 def read_findings(path: Path) -> Diagnosis:

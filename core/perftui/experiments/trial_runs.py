@@ -87,8 +87,7 @@ def runs_of(pairs: int, pairs_of_run: int | None = None) -> int:
 def steps_of_each(run: Facts, seconds: float | None = None) -> int:
     """Steps that each run of a trial should make, by a recorded run: ``seconds`` of steady ones, by
     default ``RUN_SECONDS``."""
-    steady = steady_step(run)
-    wanted = round((seconds or RUN_SECONDS) * 1e9 / max(steady.mean, 1))
+    wanted = round((seconds or RUN_SECONDS) * 1e9 / max(steady_step(run).mean, 1))
     return WARM_UP + min(max(wanted, FEWEST_STEPS), MANY_STEPS)
 
 

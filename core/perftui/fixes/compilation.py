@@ -219,8 +219,7 @@ def compile_graphs(facts: Facts) -> LineChange | None:
     elif has_finding(facts, *_SIZES):
         why_not = "sizes differ from step to step, and each would need its own graph"
     advice = f"model.compile(mode={_MODE}) before the training loop"
-    plan = partial(graphed, why_not)
-    return LineChange("CUDA graphs", script.file, script.line, plan, advice)
+    return LineChange("CUDA graphs", script.file, script.line, partial(graphed, why_not), advice)
 
 
 _FUSED = "torch.nn.functional.scaled_dot_product_attention"

@@ -282,8 +282,7 @@ def _change(facts: Facts, loader: LoaderFacts, wanted: int, why_not: str) -> Cal
     more = f"more than {fmt.several(current, 'worker')}"
     title = f"num_workers {current} -> {wanted}" if wanted else more
     arguments = {"num_workers": wanted, "persistent_workers": True}
-    risks = _risks(facts, wanted - current)
-    return loader_change(loader, title, arguments, why_not, risks=risks)
+    return loader_change(loader, title, arguments, why_not, risks=_risks(facts, wanted - current))
 
 
 def _fetching(facts: Facts) -> float | None:

@@ -259,8 +259,7 @@ def _device_events(trace: Trace) -> Iterator[bytes]:
     tracks = {number: trace.tracks[number] for number in np.unique(trace.track[rows]).tolist()}
     for number, track in tracks.items():
         yield metadata_event("process_name", track.device, name=f"GPU {track.device}")
-        label = track_label(trace, number)
-        yield metadata_event("thread_name", track.device, number, name=label)
+        yield metadata_event("thread_name", track.device, number, name=track_label(trace, number))
     for row in rows.tolist():
         number, start = int(trace.track[row]), int(trace.start[row])
         correlation, size = int(trace.correlation[row]), int(trace.bytes[row])

@@ -44,6 +44,7 @@ _BATCHES = re.compile(
 _FILES = re.compile(r"listdir|glob|scandir|\.walk\(|paths?\b|files?\b|filenames", re.I)
 _TEXTS = re.compile(r"text|token|word|char|letter|sentence|\bsplit\(\)|string|smiles|name", re.I)
 _VOCABULARIES = re.compile(r"vocab|stoi|to_i|to_id|2id|ids?\b|index|lookup|table", re.I)
+_CLASSES = re.compile(r"unique|class|label|cls|categor|kind|group|cluster|expert|\[.*,.*\]", re.I)
 _TIME = re.compile(r"time|seq|step|horizon|length|frame|\bt\b", re.I)
 _LOSSES = re.compile(r"loss$|cross_entropy|^nll|^kl_div|^mse|criterion|^bce")
 _LAYERS = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
@@ -210,7 +211,8 @@ def _kind(  # noqa: C901 - a table
         others = [side for side in sides if side not in by]
         is_mask = isinstance(node.ops[0], ast.Eq) and by and variables(*others).isdisjoint(names)
         if is_mask and others:
-            return "classes", ast.unparse(others[0])
+            is_class = counting or _CLASSES.search(text)
+            return "classes" if is_class else "keys", ast.unparse(others[0])
     return _of_dims(loop, found, subscripts)
 
 

@@ -380,8 +380,7 @@ def _is_frozen(program: Program, name: str, loop: ast.AST) -> bool:
         pair for pair in loads if pair[0].lineno > begin or program.function(pair[0]) != function
     )
     is_touched = any(getattr(above, "attr", "") in _OF_MODULES for _, above in later)
-    evaluates = re.compile(rf"\b{name}\b.*\.eval\(\)")
-    is_evaluating = any(map(evaluates.search, program.lines))
+    is_evaluating = any(map(re.compile(rf"\b{name}\b.*\.eval\(\)").search, program.lines))
     is_apart = bool(_trained(program)) and name not in _trained(program)
     return is_evaluating and is_apart and not is_given and not is_touched
 

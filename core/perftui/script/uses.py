@@ -175,6 +175,8 @@ def _uses(program: Program, node: ast.AST, line: int) -> Iterator[Use]:  # noqa:
             yield use(node.value, node.attr)
     elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
         yield use(node.comparators[0], "__contains__", node.left)
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+        yield use(node.left, "__eq__", node.comparators[0])
     elif isinstance(node, ast.FormattedValue):
         yield use(node.value, "__format__")
     elif isinstance(node, ast.BinOp):

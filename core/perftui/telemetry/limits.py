@@ -87,9 +87,7 @@ def _installed() -> int:
 
 def affinity() -> int:
     """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def groups(root: Path = CGROUP_ROOT, own: Path = OWN_CGROUP, controller: str = "") -> list[Path]:

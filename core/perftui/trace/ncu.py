@@ -285,9 +285,7 @@ def load_ncu(path: Path) -> KernelMetrics:
         data = path.read_bytes()
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from error
-    if data.startswith(MAGIC):
-        return parse(path, csv_of_report(path))
-    return parse(path, _text(data))
+    return parse(path, csv_of_report(path)) if data.startswith(MAGIC) else parse(path, _text(data))
 
 
 def _text(data: bytes) -> str:

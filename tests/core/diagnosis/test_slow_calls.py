@@ -2,8 +2,9 @@
 
 ``slow_calls.txt`` has for each row a snippet that it recognises and one that it does not. The place
 is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
-``!big`` for files far larger than samples, ``!loop`` for a finding about a loop, ``=aten::x`` for
-the operator, and the frame that the line called with the innermost one, if not the line itself.
+``!big`` for files far larger than samples, ``!loop`` and ``!wide`` for findings about loops and
+large tensors, ``=aten::x`` for the operator, and the frame that the line called with the innermost
+one, if not the line itself.
 """
 
 import os
@@ -57,7 +58,7 @@ def seen(snippet: str) -> Seen:
     uses += (unread.use,) if unread else ()
     uses += search_at(program, line)
     uses += cut_at(program, line, 2) if where == ITEM else ()
-    rule = "loop-of-indexing" if "!loop" in marks else ""
+    rule = "loop-of-indexing" if "!loop" in marks else "page-faults" * ("!wide" in marks)
     return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None, rule)
 
 

@@ -162,8 +162,7 @@ def played(
     monkeypatch.setattr(trials, "block_run", runs.block_run)
     monkeypatch.setattr(TrialSetup, "measure", lambda *of: runs.measured(*of))
     monkeypatch.setattr(trials, "facts_of", lambda _: Facts(make_run()))
-    run = make_run()
-    return list(block_pairs(run, option, BlockPlan(pairs, 30, 3), SETUP, most_pairs=14))
+    return list(block_pairs(make_run(), option, BlockPlan(pairs, 30, 3), SETUP, most_pairs=14))
 
 
 def test_two_runs_of_three_pairs_tell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,8 +256,7 @@ def test_why_there_is_no_room_is_said_in_numbers() -> None:
 
 
 def test_ranks_of_one_host_share_its_cores() -> None:
-    alone = facts_of(2, 8, used=4.0, training=0.8)
-    two = facts_with(alone, {ranks_here: 2})
+    two = facts_with(facts_of(2, 8, used=4.0, training=0.8), {ranks_here: 2})
     found = worker_cpu(two)
     assert (found.worker, found.training) == (pytest.approx(1.0), pytest.approx(2.0))
     # Six for both.

@@ -42,16 +42,14 @@ MB = 1 << 20
 
 
 def paths(folder: Path) -> RankPaths:
-    chosen = choose_rank(folder)
-    return paths_of(chosen.ranks)
+    return paths_of(choose_rank(folder).ranks)
 
 
 def report(folder: Path, scheduler: str = "", tell: Progress | None = None) -> Any:
     """The whole report as JSON, with all ranks read before."""
     chosen = choose_rank(folder)
     subject = replace(load_subject(chosen.path), beside=paths_of(chosen.ranks))
-    ranks = read_beside(subject, tell, scheduler)
-    return as_object(make_report(replace(subject, ranks=ranks)))
+    return as_object(make_report(replace(subject, ranks=read_beside(subject, tell, scheduler))))
 
 
 def in_processes(monkeypatch: pytest.MonkeyPatch, count: int = 2) -> None:

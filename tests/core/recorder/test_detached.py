@@ -115,8 +115,7 @@ def test_command_that_cannot_be_started_says_why(run_script: Starter, tmp_path: 
 def test_script_that_does_not_exist_ends_as_python_says(
     run_script: Starter, tmp_path: Path
 ) -> None:
-    launch = Launch((sys.executable, "missing.py"), tmp_path, tmp_path / "runs")
-    run = run_script.start(launch)
+    run = run_script.start(Launch((sys.executable, "missing.py"), tmp_path, tmp_path / "runs"))
     manifest = run.wait()
     assert (manifest.status, manifest.exit_code) == (Status.EXITED, 2)
     assert "missing.py" in run.output

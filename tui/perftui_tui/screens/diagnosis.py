@@ -168,8 +168,7 @@ def details(
     if unfolded is None:
         unfolded = room - len(rows) - 2 >= min(EVIDENCE_ROWS, len(evidence))
     sign, does = (OPEN, "folds it") if unfolded else (FOLDED, "unfolds it")
-    key = (f"   {shown_key('diagnosis.unfold')} {does}", "dim")
-    head = row((f"{sign} Evidence", "bold"), key)
+    head = row((f"{sign} Evidence", "bold"), (f"   {shown_key('diagnosis.unfold')} {does}", "dim"))
     return [*rows, (), head, *(evidence if unfolded else ())]
 
 

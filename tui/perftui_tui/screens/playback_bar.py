@@ -121,8 +121,7 @@ class PlaybackBar(RowView, can_focus=True):
         self.release_mouse()
 
     def _go(self, x: int) -> None:
-        last = max(1, self._cells - 1)
-        self._playback.seek_share(min(max((x - self._left) / last, 0.0), 1.0))
+        self._playback.seek_share(min(max((x - self._left) / max(1, self._cells - 1), 0.0), 1.0))
 
     def action_play(self) -> None:
         self._playback.toggle()

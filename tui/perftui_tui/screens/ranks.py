@@ -88,15 +88,12 @@ def rank_bars(table: RankTable | None, cells: int, height: int) -> list[Row]:
     hidden = len(rows) - len(drawn)
     legend = row(" " * LABEL_WIDTH)
     for name in dict.fromkeys(name for one in rows for name, ns in one.parts if ns):
-        part = (f"{EDGE}{phase_name(name)} ", f"part-{style_of(name)}")
-        legend = (*legend, part, ("  ", ""))
-    more = (f"and {hidden} more ranks" if hidden else "", "dim")
-    return [*drawn, crop((*legend, more), cells)]
+        legend = (*legend, (f"{EDGE}{phase_name(name)} ", f"part-{style_of(name)}"), ("  ", ""))
+    return [*drawn, crop((*legend, (f"and {hidden} more ranks" if hidden else "", "dim")), cells)]
 
 
 def _bar(one: RankRow, longest: int, room: int) -> Row:
-    whole = max(1, room * one.mean // longest)
-    widths = apportion([ns for _, ns in one.parts], whole)
+    widths = apportion([ns for _, ns in one.parts], max(1, room * one.mean // longest))
     spans: list[Span] = [
         (_label(name, ns, one.mean, width), f"part-{style_of(name)}")
         for (name, ns), width in zip(one.parts, widths, strict=True)

@@ -269,8 +269,7 @@ class RunScreen(Screen[None]):
         if table is None or not len(table.data):
             self.notify("no table to save yet", severity="warning")
         else:
-            text = csv_text(table.data, table.order)
-            self.save(text, folder_for(self.session.target), self.NAME)
+            self.save(csv_text(table.data, table.order), folder_for(self.session.target), self.NAME)
 
     @work(thread=True, exit_on_error=False, group="save")
     def save(self, text: str, folder: Path, stem: str) -> None:

@@ -35,8 +35,7 @@ _UNSAFE = re.compile(r'["\\\x00-\x1f\x7f]')
 
 def printable_name(name: str) -> str:
     """``name`` without characters that a range cannot have."""
-    text = _UNSAFE.sub("?", name)[:MOST_CHARACTERS]
-    return text.encode("utf-8", "replace").decode()
+    return _UNSAFE.sub("?", name)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 class Ranges:

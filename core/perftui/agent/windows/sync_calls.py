@@ -339,6 +339,5 @@ def _spelled(name: str) -> str:
 
 def _runs_compiled() -> bool:
     """Whether torch.compile has compiled any frame in this process."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    counters = getattr(utils, "counters", None)
+    counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
     return bool(counters and counters.get("frames", {}).get("total"))

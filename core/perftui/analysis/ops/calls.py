@@ -191,8 +191,7 @@ class Calls:
         cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
     ) -> Calls:
         """Calls among the ``wanted`` rows; ``group`` has the index of each row's label."""
-        grouped = replace(trace, name=group, names=tuple(labels))
-        return cls(grouped, links, innermost(trace, wanted))
+        return cls(replace(trace, name=group, names=tuple(labels)), links, innermost(trace, wanted))
 
     @classmethod
     def of_labels(
@@ -259,8 +258,7 @@ class Calls:
             "device_self": summed(self.launched, rows),
         }
         groups = np.flatnonzero(columns["calls"])
-        keys = (-columns["cpu_self"][groups], -columns["device_self"][groups])
-        order = groups[np.lexsort(keys)]
+        order = groups[np.lexsort((-columns["cpu_self"][groups], -columns["device_self"][groups]))]
         return OpTable(
             names=tuple(self.labels[number] for number in order.tolist()),
             first_row=rows[first[order]],

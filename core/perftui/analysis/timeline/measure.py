@@ -252,8 +252,7 @@ class _ByCorrelation:
         places = np.searchsorted(self.ids, numbers)
         mask: Mask = np.zeros(len(numbers), dtype=bool)
         if len(self.ids):
-            safe = np.minimum(places, len(self.ids) - 1)
-            mask = (self.ids[safe] == numbers) & (numbers != NONE)
+            mask = (self.ids[np.minimum(places, len(self.ids) - 1)] == numbers) & (numbers != NONE)
         return mask
 
 

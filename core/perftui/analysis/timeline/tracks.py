@@ -117,8 +117,7 @@ def timeline_tracks(trace: Trace) -> tuple[TimelineTrack, ...]:
                 trace.tracks[number].device,
             )
             tracks.append(TimelineTrack(f"GPU {device}", WHOLE, number, 0, index))
-        rows = np.arange(bounds[number], bounds[number + 1])
-        tracks += _tracks_of(trace, number, rows, activity)
+        tracks += _tracks_of(trace, number, np.arange(bounds[number], bounds[number + 1]), activity)
     return tuple(tracks)
 
 
@@ -266,8 +265,7 @@ def helper_threads(trace: Trace, tracks: Sequence[TimelineTrack]) -> tuple[Helpe
         rows = [track.index.rows.astype(np.int64) for t in threads for track in by_thread[t]]
         label = f"{rank_prefix(trace.tracks[threads[0]])}{len(threads)} threads under 1 %"
         label = label if len(threads) > 1 else track_label(trace, threads[0])
-        index = united(trace, np.concatenate(rows))
-        track = TimelineTrack(label, HELPERS, threads[0], 0, index)
+        track = TimelineTrack(label, HELPERS, threads[0], 0, united(trace, np.concatenate(rows)))
         helpers.append(HelperThreads(rank, frozenset(threads), track))
     return tuple(helpers)
 

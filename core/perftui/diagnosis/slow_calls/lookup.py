@@ -58,7 +58,13 @@ _OF_LINES = _OF_INPUT | frozenset(
     | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
     | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn", "unfused-attention"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
-    | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes", COMPUTE_BOUND_ID}
+    | {
+        "dense-gradients",
+        "memory-bound-elementwise",
+        "many-backward-passes",
+        "page-faults",
+        COMPUTE_BOUND_ID,
+    }
 )
 """Rules whose line, or operator, is what takes the time."""
 

@@ -77,6 +77,23 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "pairs-broadcast",
+        "each operator on all pairs makes a tensor as large as their number, forward and backward, "
+        "also for pairs that do not count",
+        "gather the pairs that count first (i, j = torch.where(mask), or torch.triu_indices), or "
+        "draw some of them, and use one operator for the loss of each: F.softplus(-difference), "
+        "F.margin_ranking_loss, binary_cross_entropy_with_logits",
+        sources.PAIRS,
+        "*",
+        frames=r"^$|^torch/(_tensor|functional|nn/functional)\.py",
+        within=r"\w\[(\.\.\., )?:, None(, :)?\] (-|<|>|<=|>=) \w+\[(\.\.\., )?None|"
+        r"\w\.unsqueeze\((1|-1)\) (-|<|>) \w+\.unsqueeze\((0|-2)\)",
+        rules="memory-bound-elementwise page-faults compute-bound slow-operator largest-part",
+        where="step",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
         "confusion-by-masks",
         "a confusion matrix is counted by a mask for each pair of classes, which goes through all "
         "predictions each time",
@@ -241,6 +258,19 @@ ROWS = (
         loop=r"^(time steps|columns|samples) free.* loss",
         rules=SLOW,
         where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
+        "rows-of-keys",
+        "all of {whole} is compared with one key after another, to find the rows of each",
+        "sort it once before training, and keep where each key begins (order = {whole}.argsort(); "
+        "begin = F.pad({whole}.bincount(minlength=n).cumsum(0), (1, 0))): the rows of i are then "
+        "order[begin[i]:begin[i + 1]]; means over neighbours of all keys at once by index_add_ or "
+        "a sparse matrix",
+        sources.TABLE_GROUPED,
+        "*",
+        loop=r"^keys ",
+        rules=f"{SLOW} compute-bound",
         general=True,
     ),
     SlowCall(

@@ -199,6 +199,10 @@ CONFUSION = Source(
     "torchmetrics, a confusion matrix by bincount",
     "https://lightning.ai/docs/torchmetrics/stable/classification/confusion_matrix.html",
 )
+PAIRS = Source(
+    "PyTorch, MarginRankingLoss",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.MarginRankingLoss.html",
+)
 DISTANCE_MAPS = Source(
     "SciPy, distance_transform_edt",
     "https://docs.scipy.org/doc/scipy/reference/generated/scipy.ndimage.distance_transform_edt.html",

@@ -20,6 +20,33 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "list-filtered",
+        "the whole list is gone through in Python each time, for what belongs to one key",
+        "make a dict from key to entries once before the loop (defaultdict(list)), and look the "
+        "key up",
+        sources.TABLE_GROUPED,
+        "*.__eq__",
+        native=True,
+        given=r"^\w+(\[\w+\])? == \w+(\[\w+\])?$",
+        within=r"[\[({]\w+(\[\w+\]|, \w+)* for [^\n]* in \w[\w.]*(\(\w+\))? if \w+(\[\w+\])? == ",
+        where="step evaluation",
+        least=0.5,
+    ),
+    SlowCall(
+        "pairs-walked",
+        "all pairs are gone through in Python each time, for those of a few keys",
+        "make a dict from the first of each pair to its seconds once before training, and go "
+        "through the entries of these keys alone; or slice a scipy.sparse matrix by rows and "
+        "columns",
+        sources.TABLE_GROUPED,
+        "*.__contains__",
+        native=True,
+        within=r"for \w+, \w+ in \w[\w.]*(\(\w+\))?:\n +if \w+ (not )?in \w+",
+        where="step evaluation item",
+        in_loop=True,
+        least=0.5,
+    ),
+    SlowCall(
         "record-deepcopied",
         "{call} copies every object inside of {x} for each item, in Python",
         "use dict({x}) or list({x}) where what is inside is not changed, or make new arrays only",

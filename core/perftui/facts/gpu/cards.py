@@ -92,8 +92,7 @@ def _measured(name: str) -> Card | None:
     float32, memory = tera(Ceiling.FLOAT32), tera(Ceiling.MEMORY)
     if not float32 or not memory:
         return None
-    half = tera(Ceiling.BFLOAT16, Ceiling.FLOAT16)
-    return Card(float32, tera(Ceiling.TF32), half, memory * 1e3)
+    return Card(float32, tera(Ceiling.TF32), tera(Ceiling.BFLOAT16, Ceiling.FLOAT16), memory * 1e3)
 
 
 def _whole(value: object) -> int:

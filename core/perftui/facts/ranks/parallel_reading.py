@@ -117,8 +117,7 @@ class _Processes(ProcessPoolExecutor):
 
     def __init__(self, count: int) -> None:
         # A fork would copy locks held by threads.
-        context = multiprocessing.get_context("spawn")
-        super().__init__(count, context, initializer=_begin)
+        super().__init__(count, multiprocessing.get_context("spawn"), initializer=_begin)
         self._own: list[BaseProcess] = []
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:

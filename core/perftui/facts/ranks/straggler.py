@@ -66,8 +66,7 @@ def _longer_part(ranks: Sequence[TracedRank], waits: CausedWaits, late: int) -> 
     its excess, ns; several idle causes may do so together. Empty without one: the rank was late
     before its step, or the others wait within the same part."""
     lags = _lags(ranks, waits, late)
-    idle = {name: ns for name, ns in lags.items() if name in set(GapCause)}
-    lags[IDLE] = sum(idle.values())
+    lags[IDLE] = sum({name: ns for name, ns in lags.items() if name in set(GapCause)}.values())
     least = waits.between(late, late) / 2
     singly = max((name for name in lags if name != IDLE), key=lambda name: lags[name], default="")
     for name in (singly, IDLE):

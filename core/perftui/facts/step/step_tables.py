@@ -70,8 +70,7 @@ def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
     if not read.shapes:
         raise UnknownError("shapes of operators were not recorded (--shapes)")
     group, labels = by_shape(trace, read)
-    shaped = replace(trace, name=group, names=labels)
-    return Calls(shaped, _chosen(trace, steps), around).table()
+    return Calls(replace(trace, name=group, names=labels), _chosen(trace, steps), around).table()
 
 
 def _around(trace: Trace, steps: TraceSteps) -> Int32:

@@ -160,8 +160,7 @@ def run_breakdown(steps: Table, mask: Mask, kind: str = "train") -> StepBreakdow
     durations = usable["duration"] if len(usable) else np.zeros(0, dtype=np.int64)
     left_out = len(chosen) - len(usable)
     left_out += steps.sums.of(kind, disturbed=False, consistent=False).rows
-    spread = Weighed(durations, sums.histograms.get("duration"))
-    result = _breakdown(count, PHASES, totals, spread)
+    result = _breakdown(count, PHASES, totals, Weighed(durations, sums.histograms.get("duration")))
     return replace(result, inconsistent=left_out, of_run=True)
 
 

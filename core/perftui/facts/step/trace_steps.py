@@ -173,8 +173,7 @@ def _without_end(analysis: TraceAnalysis, parts: tuple[StepParts, ...]) -> tuple
 
 def _covered(steps: Sequence[Step]) -> Intervals:
     start = np.array([step.start for step in steps], dtype=np.int64)
-    end = np.array([step.end for step in steps], dtype=np.int64)
-    return union(start, end)
+    return union(start, np.array([step.end for step in steps], dtype=np.int64))
 
 
 INCOMPLETE = 0.05
@@ -242,8 +241,7 @@ def missing(analysis: TraceAnalysis) -> Missing:
     total = max(steps.step_ns * max(steps.steps, 1), 1) if steps else 1
     lost, busy = int(np.count_nonzero(~has_run)), 0.0
     if steps is not None and steps.has_gpu:
-        idle = sum(steps.part(cause.value) for cause in GapCause)
-        busy = (steps.step_ns - idle) / steps.step_ns
+        busy = (steps.step_ns - sum(steps.part(cause.value) for cause in GapCause)) / steps.step_ns
     return Missing(len(rows), lost, first, ahead, min(ahead / total, 1.0), busy)
 
 

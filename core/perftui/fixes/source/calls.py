@@ -219,8 +219,7 @@ def consequences(
         else ""
     )
     shared = _shared(program, call, spec, readers, file)
-    sentences = (several, shared, _made_again(program, call, spec, file, shared))
-    return tuple(filter(None, sentences))
+    return tuple(filter(None, (several, shared, _made_again(program, call, spec, file, shared))))
 
 
 def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:

@@ -263,8 +263,7 @@ def _expression(edit: Edit, node: Any, commented: bool) -> Any:
         new: Any = cst.parse_expression(edit.text)
         return new.with_changes(lpar=(*node.lpar, *new.lpar), rpar=(*new.rpar, *node.rpar))
     if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):
-        value = cst.parse_expression(edit.text)
-        return with_keyword(node, edit.name, value, commented=commented)
+        return with_keyword(node, edit.name, cst.parse_expression(edit.text), commented=commented)
     if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
         return without_keyword(node, edit.name)
     return node

@@ -45,9 +45,7 @@ class Repaired:
     def original(self, index: int) -> int:
         """Original index of the character now at ``index``, outside of repaired parts."""
         edit = bisect_right(self._repaired_ends, index) - 1
-        if edit < 0:
-            return index
-        return self._original_ends[edit] + index - self._repaired_ends[edit]
+        return index if edit < 0 else self._original_ends[edit] + index - self._repaired_ends[edit]
 
 
 def repair(text: str) -> Repaired:

@@ -128,8 +128,7 @@ def _figure(one: FigureChange) -> Line:
 
 def _phase(change: PhaseChange, step: int) -> Line:
     matters = abs(change.after - change.before) >= NOTABLE_SHARE * step
-    name = phase_name(change.phase)
-    return Line(name, change.before, change.after, format_ns, matters=matters)
+    return Line(phase_name(change.phase), change.before, change.after, format_ns, matters=matters)
 
 
 def _of(step: StepBreakdown | None, field: str) -> float | None:
@@ -205,8 +204,7 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     of = "a step" if found.tables[0].steps else "the whole trace"
     kernels, others = split(found.kernels, MOST_ROWS)
     names = short_names(one.name for one in kernels)
-    own = sorted(found.operators, key=lambda one: -abs(one.cpu_ns))
-    operators, other = split(own, MOST_ROWS)
+    operators, other = split(sorted(found.operators, key=lambda one: -abs(one.cpu_ns)), MOST_ROWS)
     on_gpu = [
         (names.get(one.name, one.name), one, (one.before.gpu_ns, one.after.gpu_ns))
         for one in (*kernels, *([others] if others else []))

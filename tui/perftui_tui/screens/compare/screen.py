@@ -76,8 +76,7 @@ class CompareScreen(RunScreen):
         changed = RowView(id="changed", title="What changed most")
         plot = ChartPlot(id="distribution")
         plot.border_title = "Step times"
-        beside = Vertical(plot, changed, id="beside")
-        yield Container(figures, beside, id="compare")
+        yield Container(figures, Vertical(plot, changed, id="beside"), id="compare")
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is proven and written, whatever is found now."""
@@ -210,5 +209,4 @@ def _titled(
         name: Row = ((f" {snapshot.title}", ""),)
     else:
         name = ((f" {manifest.name or 'as it is'}  ", ""), (manifest.run_id, "dim"))
-    title = row((f" {label:<7}", "accent"), *name)
-    return [title, *breakdown_bar(breakdown, width, cells)]
+    return [row((f" {label:<7}", "accent"), *name), *breakdown_bar(breakdown, width, cells)]

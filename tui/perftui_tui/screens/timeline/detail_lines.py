@@ -119,8 +119,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
 def self_time(trace: Trace, row: int) -> int:
     """Nanoseconds of ``row`` outside its calls, which nest and do not overlap each other."""
     inside = slice(row, row + rows_inside(trace, row))
-    children = trace.duration[inside][trace.parent[inside] == row]
-    return int(trace.duration[row]) - int(children.sum())
+    return int(trace.duration[row]) - int(trace.duration[inside][trace.parent[inside] == row].sum())
 
 
 def caller_names(trace: Trace, row: int, launches: Launches) -> list[str]:
@@ -205,8 +204,7 @@ def name_rows(names: Sequence[NameTime]) -> list[Line]:
         return [Line("no events in this range")]
     listed = names[:MOST_NAMES]
     kernels = short_names(one.name for one in listed if one.on_device)
-    heads = _FIGURES.format("own time", "with calls", "events", "name")
-    lines = [Line(heads, "dim", one_row=True)]
+    lines = [Line(_FIGURES.format("own time", "with calls", "events", "name"), "dim", one_row=True)]
     for one in listed:
         # What runs on a device calls nothing.
         total = "" if one.on_device else format_ns(one.total)

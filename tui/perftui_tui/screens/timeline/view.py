@@ -266,8 +266,7 @@ class TimelineView(Vertical):
             analysis = recorded_steps(run)
             state = None
             if analysis is not None:
-                sampled = counters(Facts(run, analysis, self.rank))
-                state = prepare(analysis, self._order, sampled)
+                state = prepare(analysis, self._order, counters(Facts(run, analysis, self.rank)))
             self._deliver(self._show_steps, state, run)
         finally:
             self._deliver(self._pace.done, rest_after(monotonic() - began))

@@ -212,8 +212,7 @@ def fragmentation(facts: Facts) -> Lost | None:
         return None
     if not used.knows_peak:
         raise UnknownError("how much memory tensors took within steps was not recorded")
-    total = max(memory.total for memory in machine.memory)
-    share = used.peak_reserved / total
+    share = used.peak_reserved / max(memory.total for memory in machine.memory)
     if used.peak_reserved < FRAGMENTED * max(used.peak_allocated, 1):
         return None
     return without_cost(

@@ -225,8 +225,7 @@ def masked_attention(analysis: TraceAnalysis) -> tuple[int, ...] | None:
     for _ in range(_NESTED):
         wanted = is_named(trace, rows, "aten::_scaled_dot_product_efficient_attention")
         if wanted.any():
-            row = int(rows[wanted][np.argmax(kernels.duration[wanted])])
-            arguments = trace.read_arguments(row)
+            arguments = trace.read_arguments(int(rows[wanted][np.argmax(kernels.duration[wanted])]))
             return _square(arguments) if "Input Dims" in arguments else ()
         rows = kinds.callers(trace, rows)
     return None
@@ -277,8 +276,7 @@ def attention_mask(facts: Facts) -> Lost | None:
     if facts.analysis is not None and MATH in facts.analysis.trace.names:
         return _slow_path(facts)
     work = kernel_work(facts)
-    analysis = work.kernels.analysis
-    mask, attention = masked_attention(analysis), work.kernels.of(Category.ATTENTION)
+    mask, attention = masked_attention(work.kernels.analysis), work.kernels.of(Category.ATTENTION)
     if mask is None:
         return None
     # A causal kernel skips half of the pairs.

@@ -255,8 +255,7 @@ def _longest(analysis: TraceAnalysis) -> tuple[Call, ...]:
     """The longest calls of operators outside the optimizer that have recorded sizes."""
     ops, longest = all_operators(analysis), []
     back = ops.in_phase(BACKWARD)
-    spent = np.where(ops.in_phase(OPTIMIZER), 0, ops.spent)
-    order = np.argsort(-spent, kind="stable")[:MOST_READ]
+    order = np.argsort(-np.where(ops.in_phase(OPTIMIZER), 0, ops.spent), kind="stable")[:MOST_READ]
     if not any(given.get("Input Dims") for given in ops.arguments(order[:PROBED]).values()):
         return ()
     for at, given in ops.arguments(order).items():

@@ -100,8 +100,7 @@ def not_detached(analysis: TraceAnalysis) -> tuple[Work, int] | None:
         reached[turn] = max(reached.get(turn, 0), int(np.count_nonzero(sums[here])))
     if len(inside) < 2:
         return None
-    last = int(trace.ends_of(marks[seen]).max())
-    first, most = _first_numbers(ops, last), max(reached.values())
+    first, most = _first_numbers(ops, int(trace.ends_of(marks[seen]).max())), max(reached.values())
     is_node = ops.named(lambda name: name.startswith(NODE))
     nodes = {turn: np.concatenate(parts) for turn, parts in inside.items()}
     nodes = {turn: rows[is_node[rows]] for turn, rows in nodes.items()}
@@ -113,8 +112,7 @@ def not_detached(analysis: TraceAnalysis) -> tuple[Work, int] | None:
         turns[turn] = _Turn(rows, call)
     farthest = [turns[turn] for turn in turns if reached[turn] == most]
     mine = _untrained_nodes(ops, list(turns.values()), farthest)
-    work = work_of(ops, ops.within(mine), mine)
-    return work.times(len(np.unique(turn_of)) / len(inside)), most
+    return work_of(ops, ops.within(mine), mine).times(len(np.unique(turn_of)) / len(inside)), most
 
 
 def _first_numbers(ops: Operators, until: int) -> Int64:
@@ -389,8 +387,7 @@ def zero_term(facts: Facts) -> Lost | None:
     judged, nodes = operator_work(facts), int(notes[-1]["nodes"])
     analysis, terms = judged.operators.steps.analysis, tuple((a, b) for a, b in ranges)
     # Numbers are read from the file, and a live run is judged every second.
-    key = (_work, nodes, terms)
-    work = cached(key, analysis.worked_out, lambda: _work(analysis, nodes, terms))
+    work = cached((_work, nodes, terms), analysis.worked_out, lambda: _work(analysis, nodes, terms))
     lost = judged.lost(
         work,
         matching_line(facts, _TERMS, only=True),

@@ -199,8 +199,7 @@ def optimizer_loop(analysis: TraceAnalysis) -> tuple[str, int, StepKernels, int]
     if launches < MANY_LAUNCHES:
         return None
     matches = (_STEP.match(name) for name in analysis.trace.names)
-    optimizer = next((match.group(1) for match in matches if match), "")
-    return optimizer, launches, mine, _span(mine)
+    return next((match.group(1) for match in matches if match), ""), launches, mine, _span(mine)
 
 
 def _span(kernels: StepKernels) -> int:

@@ -41,7 +41,7 @@ _LAYER = re.compile(
     r"|gelu|silu|dropout|softmax|embedding|addmm|lstm|gru|max_pool2d)$"
 )
 """Operators that modules call, but nodes of the backward pass do not."""
-_OWN_NODE = re.compile(r"aten::_sparse_addmm$|(?!\w*[Cc]heckpoint)\w+Backward$")
+_OWN_NODE = re.compile(r"aten::(_sparse_addmm|mm)$|(?!\w*[Cc]heckpoint)\w+Backward$")
 """Nodes whose own work has operators of layers; the other nodes of torch end with a number."""
 
 
@@ -122,6 +122,9 @@ _ROWS = r"\b(jacobian|hessian)\("
 _SAME_GRAPH = r"\b(grad|backward)\(.*retain_graph=True"
 """Calls that run backward through a graph that is kept for the next one."""
 
+_OF_ELEMENT = r"\bgrad\(\s*[\w.]+\["
+"""Calls that run backward for a part of a result."""
+
 
 @rule(
     when="a step runs many backward passes, each with little work",
@@ -145,7 +148,7 @@ def many_backward_passes(facts: Facts) -> Lost | None:
     python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
     cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes))
     texts = (matching_line(facts, text, only=True) for text in (_ROWS, _SAME_GRAPH))
-    line = next(filter(None, texts), None) or line_of(facts, BACKWARD)
+    line = next(filter(None, texts), None) or line_of(facts, BACKWARD, _OF_ELEMENT)
     return Lost(
         cost,
         step,

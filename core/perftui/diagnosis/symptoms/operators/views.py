@@ -65,8 +65,7 @@ def filled_gradients(analysis: TraceAnalysis) -> tuple[Work, int, str] | None:
         taken = np.where(above == NONE, taken, above)
     counts = np.bincount(ops.name[taken], minlength=1)
     taken_by = ops.trace.names[int(counts.argmax())] if len(taken) else ""
-    per_step = max(tensors // max(ops.steps.steps, 1), 1)
-    return work_of(ops, mine | nodes, nodes), per_step, taken_by
+    return work_of(ops, mine | nodes, nodes), max(tensors // max(ops.steps.steps, 1), 1), taken_by
 
 
 @trace_fact

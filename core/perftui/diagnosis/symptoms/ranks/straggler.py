@@ -165,8 +165,7 @@ def uneven_memory(facts: Facts) -> Lost | None:
     cards = machine_use(facts.of_rank(most)).memory
     if not cards:
         raise UnknownError("GPU memory was not sampled")
-    reserved = max(with_peak[most].peak_reserved, peaks[most])
-    share = reserved / max(card.total for card in cards)
+    share = max(with_peak[most].peak_reserved, peaks[most]) / max(card.total for card in cards)
     if share < FULL:
         return None
     return without_cost(

@@ -68,6 +68,7 @@ def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     for module, name in Recordings.PLACES:
         monkeypatch.setattr(module, name, recordings)
     try_on_a_thread(monkeypatch)
+    monkeypatch.setattr("perftui_tui.commands.output.TELL_EVERY_S", 3600)
     monkeypatch.chdir(tmp_path)
     real = (document for document in DOCUMENTS if document != PLAYED)
     shown = [one for document in real for one in sessions(document)]

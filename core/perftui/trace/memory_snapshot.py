@@ -188,7 +188,8 @@ def integers(rows: Sequence[Row], key: str, default: int | None = None) -> list[
     """One field of every row; raises TraceError if it is no integer, or absent and needed."""
     values = [row.get(key, default) for row in rows]
     if set(map(type, values)) - {int}:
-        raise TraceError(f"{key!r} is missing or not an integer: this is not a memory snapshot")
+        why = "this is not a memory snapshot of PyTorch 2.4 or newer"
+        raise TraceError(f"{key!r} is missing or not an integer: {why}")
     return values  # type: ignore[return-value]  # checked above, faster than a loop
 
 

@@ -18,7 +18,7 @@ ROWS = (
     ),
     SlowCall(
         "neighbours-by-mask",
-        "all rows of {it} are compared with one key each time, to find those that belong to it",
+        "all rows are compared with one key each time, to find those that belong to it",
         "sort them by that column once before training, and keep where each key begins "
         "(order = key.argsort(); begin = F.pad(key.bincount(minlength=n).cumsum(0), (1, 0))): the "
         "rows of i are then order[begin[i]:begin[i + 1]], and those of many keys one gather",

@@ -44,6 +44,7 @@ from perftui.run.columns import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import Program
 from perftui.script.training import trained_models
+from perftui.script.uses import uses_at
 from perftui.trace.model import NONE, PYTHON, Int64, Mask, Trace
 from perftui.trace.text import printable
 
@@ -156,6 +157,21 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
         if matching or only:
             lines = matching
     return lines[0] if lines else None
+
+
+def looped(facts: Facts, phase: str, pattern: str) -> LineShare | None:
+    """The longest line of ``phase`` whose text matches ``pattern``, and that a loop runs, if such a
+    line takes at least half of the longest match; else that."""
+    first = line_of(facts, phase, pattern, only=True)
+    every = part_lines(facts, phase) if first else None
+    for line in every.lines if every else ():
+        if first and line.file and 2 * line.held >= first.held:
+            programs = in_own_files(facts, lambda program: [program])
+            uses = (uses_at(one, line.line) for file, one in programs if file == line.file)
+            is_match = re.search(pattern, text_of(line.file, line.line))
+            if is_match and any(use.in_loop for each in uses for use in each):
+                return line
+    return first
 
 
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:

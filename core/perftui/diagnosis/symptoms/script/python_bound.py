@@ -276,7 +276,8 @@ _LEAST = 0.05
     limits=Limits("As in the TensorBoard plugin.", 0.10, 0.20, info=_LEAST),
     claims=Claim(idle=GapCause.PYTHON),
     fixes=("sleep-off", "less-often"),
-    answer="log every N steps, compute on whole tensors, or move the work to a thread",
+    answer="log every N steps, compute once (or in the dataset) what stays the same, and the rest "
+    "on whole tensors",
 )
 def python_bound(facts: Facts) -> Lost | None:
     """Between forward, backward and optimizer the script does its own work in Python, and the model

@@ -268,8 +268,7 @@ class PerftuiApp(Session):
             self.refresh_screen()
 
     def action_next_screen(self, step: int) -> None:
-        at = SCREENS.index(self.current_mode)
-        self.action_show(SCREENS[(at + step) % len(SCREENS)])
+        self.action_show(SCREENS[(SCREENS.index(self.current_mode) + step) % len(SCREENS)])
 
     def on_resize(self, event: events.Resize) -> None:
         self.check_size(event.size)

@@ -345,8 +345,7 @@ def paired_runs(
             by_arm = {Arm.BEFORE: pair.before, Arm.AFTER: pair.after}
         for arm in arms:
             if arm not in by_arm:
-                what = NextRun(Purpose.PAIR, number, arm)
-                by_arm[arm] = setup.measure(arm, launches[arm], what)
+                by_arm[arm] = setup.measure(arm, launches[arm], NextRun(Purpose.PAIR, number, arm))
         pairs.append(Pair(by_arm[Arm.BEFORE], by_arm[Arm.AFTER]))
         runs += [by_arm[arm] for arm in arms]
         checked = _losses_of((first, *runs), risks)

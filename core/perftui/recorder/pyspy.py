@@ -197,8 +197,7 @@ def _start_time(errors: bytes) -> int | None:
     if match is None:
         return None
     second = datetime.fromisoformat(match[1].decode()).replace(tzinfo=timezone.utc)
-    fraction = (match[2] or b"").decode().ljust(9, "0")
-    return int(second.timestamp()) * 1_000_000_000 + int(fraction)
+    return int(second.timestamp()) * 1_000_000_000 + int((match[2] or b"").decode().ljust(9, "0"))
 
 
 def _last_line(errors: bytes) -> str:

@@ -220,8 +220,7 @@ class _Rest:
     """Bytes in ``source`` when the script ended; later ones may come from other processes."""
 
     def __init__(self, source: int) -> None:
-        waiting = fcntl.ioctl(source, termios.FIONREAD, bytes(4))
-        self._bytes = int.from_bytes(waiting, sys.byteorder)
+        self._bytes = int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), sys.byteorder)
         self._until = time.monotonic() + LONGEST
 
     def is_carried(self, count: int) -> bool:

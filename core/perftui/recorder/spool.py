@@ -214,8 +214,7 @@ class RingReader:
         finally:
             os.close(file)
         try:
-            text = self._map[:PAGE].split(b"\0", 1)[0]
-            self.header = msgspec.json.decode(text, type=RingHeader)
+            self.header = msgspec.json.decode(self._map[:PAGE].split(b"\0", 1)[0], type=RingHeader)
         except DAMAGE as error:
             raise RingError(f"{path}: {error}") from error
         if self.header.version != VERSION:

@@ -70,8 +70,7 @@ class SignalQueue:
                 return None
             time.sleep(POLL)
         number = signal.sigwait(pending)
-        terminal = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-        return Received(number, number in terminal)
+        return Received(number, number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP))
 
 
 INTERRUPT_GRACE = 30.0

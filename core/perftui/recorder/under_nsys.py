@@ -58,8 +58,7 @@ def run(directory: Path, command: list[str]) -> int:
     except OSError as error:
         _write(directory / ENDED, {"error": f"its streams cannot be reached under nsys: {error}"})
         return 2
-    every = signal.valid_signals()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, every)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if not pid:
         _become(directory, command, before)

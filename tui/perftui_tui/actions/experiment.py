@@ -442,8 +442,7 @@ class Tuning(Experiment[TuningState]):
     def _begin_run(self, following: NextRun) -> None:
         trial = self.state.trial if self.state is not None else None
         if trial is not None:
-            job = trial.job.begin_run(following, time.time_ns())
-            self.set(trial=replace(trial, job=job))
+            self.set(trial=replace(trial, job=trial.job.begin_run(following, time.time_ns())))
 
     def _trial(self, event: Trying) -> TrialState | None:
         """The fix that is tried, with its pairs so far."""

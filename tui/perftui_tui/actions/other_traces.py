@@ -199,8 +199,7 @@ class RankTraces:
             self._read = message.ranks, message.problems
             newest = self._app.newest
             if newest is not None and newest.run is None and newest.analysis is not None:
-                judge = partial(self._judge_again, newest, newest.analysis)
-                self._app.on_thread(judge)
+                self._app.on_thread(partial(self._judge_again, newest, newest.analysis))
         self._app.refresh_screen()
 
     def _judge_again(self, snapshot: Snapshot, analysis: TraceAnalysis) -> None:

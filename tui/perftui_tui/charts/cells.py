@@ -24,8 +24,7 @@ def apportion(values: Sequence[int], cells: int) -> list[int]:
     while (excess := sum(shares) - cells) != 0:
         step = -1 if excess > 0 else 1
         movable = [i for i, v in enumerate(values) if v > 0 and shares[i] + step >= 1]
-        best = max(movable, key=lambda i: step * (exact[i] - shares[i] * total))
-        shares[best] += step
+        shares[max(movable, key=lambda i: step * (exact[i] - shares[i] * total))] += step
     return shares
 
 

@@ -58,8 +58,7 @@ def check(line: CommandLine) -> int:
             needs_baseline="against" in line.values,
             history=history,
         )
-    repository = repository_around(Path.cwd(), os.environ.get("GITHUB_WORKSPACE"))
-    _write(gate, repository, line)
+    _write(gate, repository_around(Path.cwd(), os.environ.get("GITHUB_WORKSPACE")), line)
     return {Verdict.PASSED: DONE, Verdict.FAILED: ERROR, Verdict.NOT_JUDGED: USAGE}[gate.verdict]
 
 

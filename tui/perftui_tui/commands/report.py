@@ -106,8 +106,7 @@ def _report(
     subject = subject_of(target, exports=True)
     if measured is not None and subject.analysis is None:
         raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
-    notes = (*target.notes, *subject.notes)
-    subject = replace(subject, notes=notes, beside=paths_of(target.ranks))
+    subject = replace(subject, notes=(*target.notes, *subject.notes), beside=paths_of(target.ranks))
     with refusing(ClusterError, OSError), waiting(f"judging {target.path.name}") as tell:
         ranks = read_beside(subject, lambda n, m: tell(f"{n} of {m} ranks read"), scheduler)
         return make_report(replace(subject, ranks=ranks), measured, top)

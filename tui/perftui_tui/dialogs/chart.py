@@ -102,8 +102,7 @@ class ChartPlot(PlotextPlot):
             label, marked = chart.marked
             chosen = marked & inside
             if chosen.any():
-                values = np.minimum(chart.lines[0].values[chosen], top)
-                x, y = downsampled(chart.x[chosen], values)
+                x, y = downsampled(chart.x[chosen], np.minimum(chart.lines[0].values[chosen], top))
                 plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=label)
         for _, level in chart.levels:
             if chart.is_distribution:

@@ -259,8 +259,7 @@ def proof_rows(proof: Proof, cells: int) -> list[Row]:
     rows += wrap(proof.headline, cells, STYLES.get(proof.outcome.value, "bold"))
     if proof.ratio is not None and proof.low is not None and proof.high is not None:
         ratios = [pair.before_ns / pair.after_ns for pair in proof.pairs if pair.after_ns]
-        interval = (proof.low, proof.ratio, proof.high)
-        rows += interval_rows(ratios, interval, min(BAR_CELLS, cells))
+        rows += interval_rows(ratios, (proof.low, proof.ratio, proof.high), min(BAR_CELLS, cells))
         if is_tested(len(proof.pairs)):
             rows += wrap(CONFIDENCE_TEXT, cells, "dim")
     rows.append(row((f"measured {date_and_time(proof.measured_ns)}", "dim")))
@@ -275,8 +274,7 @@ def earlier_rows(proofs: Mapping[str, Proof], cells: int) -> list[Row]:
     rows = [row(("Earlier trials of this run", "bold"))] if newer_first else []
     for proof in newer_first:
         result = (proof.headline, STYLES.get(proof.outcome.value, "warn"))
-        said = row(f"{date_and_time(proof.measured_ns)}  {proof.title}   ", result)
-        rows += fold(said, cells)
+        rows += fold(row(f"{date_and_time(proof.measured_ns)}  {proof.title}   ", result), cells)
     return rows
 
 

@@ -309,8 +309,7 @@ def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int
         values = series(table, f"{prefix}.utilization")
         shown = charted(values, len(table or ()), history, live=live)
         spans: list[Span] = [(gpu_name(prefix).ljust(NAME_WIDTH), "bold"), (text, style), (" ", "")]
-        chart = sparkline(shown, history, 100.0)
-        spans.append((chart, {"bad": "chart-bad"}.get(style, "chart")))
+        spans.append((sparkline(shown, history, 100.0), {"bad": "chart-bad"}.get(style, "chart")))
         for column, width in zip(columns, widths, strict=True):
             spans += [("  ", ""), *_figure(column[at], width)]
         rows.append(crop(tuple(spans), cells))

@@ -324,8 +324,7 @@ def workers(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: 
         return []
     busy = _busy_of_each(rank.workers, facts)
     shown = busy[:MOST_BLOCKS]
-    blocks = (sparkline(shown, len(shown), 1.0), "chart")
-    head = row(("Workers".ljust(NAME_WIDTH), "bold"), blocks)
+    head = row(("Workers".ljust(NAME_WIDTH), "bold"), (sparkline(shown, len(shown), 1.0), "chart"))
     texts = [*queue_notes(snapshot, facts)[::-1], *_work(rank.workers, facts, busy)]
     return [crop(with_fitting(head, [(text, "dim") for text in texts], cells), cells)]
 

@@ -260,8 +260,7 @@ class VirtualTable(ScrollView, can_focus=True):
     def _sums(self) -> str:
         columns = [self.data.columns[index] for index in self._widths()]
         texts = ["" if c.total is None else c.total(self.order) for c in columns]
-        widths = list(self._widths().values())
-        return row_text(texts, widths, [column.align for column in columns])
+        return row_text(texts, list(self._widths().values()), [column.align for column in columns])
 
     def _empty(self, width: int) -> list[str]:
         """Why there is no row, in as many lines as that takes."""

@@ -41,8 +41,7 @@ COUNTS = ("tensors", "trained", "elements", "tables", "unused", "unused_elements
 
 def all_modules(roots: Iterable[Any]) -> list[Any]:
     """All submodules of ``roots``, without repeats."""
-    modules = {id(module): module for root in roots for module in root.modules()}
-    return list(modules.values())
+    return list({id(module): module for root in roots for module in root.modules()}.values())
 
 
 def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:

@@ -257,8 +257,7 @@ def subnormal(torch: Any, optimizers: list[Any]) -> list[int]:
             first, left = tensor.data_ptr(), tensor.numel() - RUN
             for offset in (0, left) if first and left >= 0 else ():
                 # Each of these calls is one for a tracer, however many values it has.
-                floats = (ctypes.c_float * RUN).from_address(first + 4 * offset)
-                values = sorted(map(abs, floats))
+                values = sorted(map(abs, (ctypes.c_float * RUN).from_address(first + 4 * offset)))
                 if not math.isnan(math.fsum(values)):
                     small += bisect_left(values, LEAST_NORMAL) - bisect_right(values, 0.0)
                     read += RUN

@@ -144,10 +144,12 @@ def place_in_part(facts: Facts, part: str) -> Place:
     return facts.at(line) if line else Place(rank=facts.rank_number)
 
 
-def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) -> LineShare | None:
+def line_of(
+    facts: Facts, phase: str, pattern: str = "", *, only: bool = False, looped: bool = False
+) -> LineShare | None:
     """The longest line of ``phase`` whose text matches ``pattern``, else the longest; None if no
     sample shows any, or with ``only`` if none matches. For backward also the only line that runs
-    it."""
+    it. With ``looped`` a line in a loop comes first, if it takes half as long as the longest."""
     result = part_lines(facts, phase)
     if result is None:
         return call_of(facts, "backward") if phase == BACKWARD and not only else None
@@ -156,22 +158,15 @@ def line_of(facts: Facts, phase: str, pattern: str = "", *, only: bool = False) 
         matching = [line for line in lines if re.search(pattern, text_of(line.file, line.line))]
         if matching or only:
             lines = matching
+        long = [line for line in lines if looped and 2 * line.held >= lines[0].held]
+        lines = [line for line in long if is_looped(facts, line)] or lines
     return lines[0] if lines else None
 
 
-def looped(facts: Facts, phase: str, pattern: str) -> LineShare | None:
-    """The longest line of ``phase`` whose text matches ``pattern``, and that a loop runs, if such a
-    line takes at least half of the longest match; else that."""
-    first = line_of(facts, phase, pattern, only=True)
-    every = part_lines(facts, phase) if first else None
-    for line in every.lines if every else ():
-        if first and line.file and 2 * line.held >= first.held:
-            programs = in_own_files(facts, lambda program: [program])
-            uses = (uses_at(one, line.line) for file, one in programs if file == line.file)
-            is_match = re.search(pattern, text_of(line.file, line.line))
-            if is_match and any(use.in_loop for each in uses for use in each):
-                return line
-    return first
+def is_looped(facts: Facts, line: LineShare) -> bool:
+    """Whether a loop within the step runs the line, by the text of its function."""
+    uses = in_own_files(facts, lambda program: uses_at(program, line.line))
+    return any(use.in_loop for file, use in uses if file == line.file)
 
 
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:

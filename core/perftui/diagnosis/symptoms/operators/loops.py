@@ -24,14 +24,7 @@ from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
 from perftui.facts.settings import OptimizerSettings, settings
 from perftui.facts.source.lines import text_of
-from perftui.facts.source.operator_lines import (
-    at,
-    line_of,
-    line_place,
-    looped,
-    optimizer_lines,
-    with_line,
-)
+from perftui.facts.source.operator_lines import at, line_of, line_place, optimizer_lines, with_line
 from perftui.facts.source.source_calls import call_of, loop_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_step
@@ -88,7 +81,7 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
     pieces = rule is loop_of_indexing
     line = work.stack_line(int(ops.rows[longest.positions[0]]))
     if pieces:
-        line = line or looped(facts, longest.phase, _INDEXING_TEXT)
+        line = line or line_of(facts, longest.phase, _INDEXING_TEXT, only=True, looped=True)
     line = line or loop_of(facts, longest.names, pieces=pieces) or work.line_of(longest.phase)
     calls, part = _what(facts, longest, rule), step.part_of(time.ns)
     turns = "iterations of the longest loop" if longest.is_even else "pieces"

@@ -65,7 +65,7 @@ LINE_FROM = 0.10
 """Share of the forward pass from which the sentence names a line."""
 
 PLACE_FROM = 0.5
-"""Share of the step, or of the forward pass, from which a line is the finding's place."""
+"""Share of the forward pass from which a line is the finding's place."""
 
 _TRAINS = re.compile(r"\.(backward|step)\(")
 """The text of lines that call most of any training."""
@@ -121,8 +121,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         if named := ", ".join(at):
             sentence += f" Of the forward pass: {named}."
         thread = main_thread.or_none(facts)
-        line = thread.standing_out(PLACE_FROM) if thread else None
-        if thread and line and not _TRAINS.search(text_of(line.file, line.line)):
+        own = (line for line in (thread.lines if thread else ()) if line.file)
+        line = next((one for one in own if not _TRAINS.search(text_of(one.file, one.line))), None)
+        if thread and line and thread.share(line) >= LEAST_NAMED:
             whole[line] = thread.share(line)
             sentence += f" {fmt.percent(whole[line])} of the step is at {line.short}."
     both, shown = {**whole, **lines}, certainty(facts, step, BY_WINDOW)
@@ -155,7 +156,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         ),
         step_ns=step.mean,
         confidence=shown.confidence,
-        place=next((facts.at(line) for line, of in both.items() if of >= PLACE_FROM), None),
+        place=next(
+            (facts.at(one) for one, of in both.items() if one in whole or of >= PLACE_FROM), None
+        ),
         would_raise_confidence=shown.missing,
         steps=step.count,
         question=question,

@@ -207,5 +207,4 @@ def busy_with(*kernels: K, steps: int = 4, card: dict[str, Any] | None = None) -
                 t.close()
         t.at(begin + ms(1)).end()
 
-    story = TraceBuilder(fields={"deviceProperties": [card or H100]})
-    return story.repeat(steps, step)
+    return TraceBuilder(fields={"deviceProperties": [card or H100]}).repeat(steps, step)

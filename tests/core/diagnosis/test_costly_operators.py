@@ -386,7 +386,6 @@ def test_a_card_that_is_not_listed_is_held_against_what_was_measured(
     assert SAID not in said_of(unlisted)
     measured("Some card", tera=1000)
     assert f"{SAID}69 % of the arithmetic rate that perftui probe measured." in said_of(unlisted)
-    analysis = open_trace(busy_with(*SHAPED, card=unlisted).write(tmp_path / "trace.json"))
-    found = roofline(analysis)
+    found = roofline(open_trace(busy_with(*SHAPED, card=unlisted).write(tmp_path / "trace.json")))
     assert found.card.is_measured
     assert found.peaks.half == 1000

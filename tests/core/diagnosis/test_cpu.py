@@ -22,8 +22,7 @@ OFF = {"mkldnn": {"available": True, "enabled": False}}
 
 def convolving(long: float, **noted: Any) -> Facts:
     """Steps of 10 ms, so many of them in convolutions; oneDNN is off unless a note says more."""
-    events = settings(8, **(noted or OFF))
-    return facts_of(events, window(long, "aten::convolution"), busy=8, own=8)
+    return facts_of(settings(8, **(noted or OFF)), window(long, "aten::convolution"), busy=8, own=8)
 
 
 def window(long: float = 8, name: str = "aten::mm", calls: int = 1) -> TraceBuilder:

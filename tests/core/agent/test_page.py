@@ -16,8 +16,6 @@ from perftui.wire.worker_page import COLLATE, FETCH, IDLE, RECORD
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="the page is not compiled here")
 
 STRIDED, SPARSE = object(), object()
-MODES: list[object] = []
-"""Modes of the script that are on."""
 
 
 class Tensor:
@@ -59,7 +57,6 @@ TORCH = SimpleNamespace(
 def page_of(kind: type[Any]) -> tuple[Any, ctypes.Array[ctypes.c_char]]:
     memory = (ctypes.c_char * RECORD.size)()
     page = kind()
-    page.tensor, page.strided, page.modes = Tensor, STRIDED, lambda: len(MODES)
     page.batch_bytes = lambda batch: batch_bytes(TORCH, batch)
     page.address = ctypes.addressof(memory)
     return page, memory
@@ -152,19 +149,6 @@ def test_a_stage_is_a_number() -> None:
     with pytest.raises(TypeError):
         page.mark("fetch")
     assert memory.raw == bytes(RECORD.size)
-
-
-def test_a_tensor_is_not_looked_at_while_a_mode_of_the_script_would_see_it() -> None:
-    page, _ = page_of(CompiledPage)
-    page.batch_bytes = lambda _: -1
-    MODES.append(object())
-    try:
-        page.count([Tensor(3)])
-    finally:
-        MODES.clear()
-    page.count([Tensor(4)])
-
-    assert (page.batches, page.sized, page.bytes) == (2, 1, 4)
 
 
 @pytest.mark.parametrize("kind", [CompiledPage, PlainPage])

@@ -5,6 +5,7 @@ import os
 import signal
 import struct
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -312,7 +313,7 @@ def fetching(spool: Path) -> Any:
         strided="strided",
         utils=SimpleNamespace(data=data),
         _C=SimpleNamespace(
-            _dynamo=SimpleNamespace(eval_frame=None), _len_torch_function_stack=lambda: 0
+            _dynamo=SimpleNamespace(eval_frame=None), DisableTorchFunction=nullcontext
         ),
     )
     owner: Any = SimpleNamespace(notes=SimpleNamespace(path=spool / "notes-1.jsonl"))

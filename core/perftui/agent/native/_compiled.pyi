@@ -124,13 +124,7 @@ class CompiledFastPath:
     def leave_optimizer(self, optimizer: Any, /) -> bool: ...
 
 class CompiledPage(PlainPage):
-    """What ``PlainPage`` is, with the size of plain batches found without ``batch_bytes``."""
-
-    tensor: type
-    """The class of plain tensors, and the layout that they have."""
-    strided: Any
-    modes: Callable[[], int]
-    """How many modes of the script see what torch does."""
+    """What ``PlainPage`` is."""
 
 class CompiledPauses(PlainPauses):
     """What ``PlainPauses`` is, but that no signal is handled in it."""

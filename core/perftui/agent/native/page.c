@@ -5,7 +5,6 @@
 #include "compiled.h"
 
 enum { IDLE, FETCH, COLLATE };
-enum { MOST_PARTS = 256 };
 static const int64_t BRIEF_NS = 5000000;
 
 typedef struct {
@@ -15,7 +14,7 @@ typedef struct {
     long long number, since, began, batches, sized, bytes, fetch, collate, squares;
     unsigned long long address; /* of the record, 0 while nothing is written */
     PyObject *whose; /* the batch being made, or NULL */
-    PyObject *tensor, *strided, *modes, *batch_bytes;
+    PyObject *batch_bytes;
 } Page;
 
 static void store(Page *page)
@@ -51,58 +50,6 @@ static void enter_stage(Page *page, int stage)
     page->since = now;
     if (!page->is_brief)
         store(page);
-}
-
-/* Bytes of a plain tensor; -2 if ``part`` is not one, -1 with an error. */
-static long long tensor_bytes(Page *page, PyObject *part)
-{
-    PyObject *layout, *size;
-    long long bytes = -2;
-    if ((PyObject *)Py_TYPE(part) != page->tensor)
-        return -2;
-    layout = PyObject_GetAttrString(part, "layout");
-    if (layout == NULL)
-        return -1;
-    Py_DECREF(layout);
-    if (layout != page->strided)
-        return -2;
-    size = PyObject_GetAttrString(part, "nbytes");
-    if (size == NULL)
-        return -1;
-    bytes = PyLong_AsLongLong(size);
-    Py_DECREF(size);
-    return bytes;
-}
-
-/* Whether looking at a tensor calls a function of the script: one of its torch function modes. */
-static int is_watched(Page *page)
-{
-    PyObject *modes = PyObject_CallFunctionObjArgs(page->modes, NULL);
-    long n = modes == NULL ? -1 : PyLong_AsLong(modes);
-    Py_XDECREF(modes);
-    return n < 0 ? -1 : n > 0;
-}
-
-/* Bytes of a tensor, or a list or tuple of tensors; -2 if the batch is anything else. */
-static long long plain_bytes(Page *page, PyObject *batch)
-{
-    int is_list = PyList_CheckExact(batch), watched = is_watched(page);
-    Py_ssize_t i, n;
-    long long total = 0;
-    if (watched)
-        return watched < 0 ? -1 : -2;
-    if (!is_list && !PyTuple_CheckExact(batch))
-        return tensor_bytes(page, batch);
-    n = PySequence_Size(batch);
-    for (i = 0; i < n; i++) {
-        /* Its container keeps it alive: no code of the script runs meanwhile. */
-        PyObject *part = is_list ? PyList_GetItem(batch, i) : PyTuple_GetItem(batch, i);
-        long long bytes = n < MOST_PARTS ? tensor_bytes(page, part) : -2;
-        if (bytes < 0)
-            return bytes;
-        total += bytes;
-    }
-    return total;
 }
 
 /* The batch enters ``stage``. */
@@ -153,15 +100,13 @@ static PyObject *forget(Page *page, PyObject *unused)
 static PyObject *count(Page *page, PyObject *batch)
 {
     long long bytes, took;
+    PyObject *size;
     enter_stage(page, IDLE);
-    bytes = plain_bytes(page, batch);
-    if (bytes == -2) {
-        PyObject *size = PyObject_CallFunctionObjArgs(page->batch_bytes, batch, NULL);
-        if (size == NULL)
-            return NULL;
-        bytes = PyLong_AsLongLong(size);
-        Py_DECREF(size);
-    }
+    size = PyObject_CallFunctionObjArgs(page->batch_bytes, batch, NULL);
+    if (size == NULL)
+        return NULL;
+    bytes = PyLong_AsLongLong(size);
+    Py_DECREF(size);
     if (PyErr_Occurred())
         return NULL;
     took = (page->since - page->began) / 1000;
@@ -200,9 +145,6 @@ static PyMemberDef members[] = {
     MEMBER(Page, squares, T_LONGLONG),
     MEMBER(Page, address, T_ULONGLONG),
     MEMBER(Page, whose, T_OBJECT_EX),
-    MEMBER(Page, tensor, T_OBJECT_EX),
-    MEMBER(Page, strided, T_OBJECT_EX),
-    MEMBER(Page, modes, T_OBJECT_EX),
     MEMBER(Page, batch_bytes, T_OBJECT_EX),
     {NULL, 0, 0, 0, NULL},
 };

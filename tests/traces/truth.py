@@ -121,10 +121,13 @@ class Truth:
         return found
 
     def gaps(self) -> list[Gap]:
-        """Stretches without work that are worth listing, by device and time."""
+        """Stretches without work that are worth listing, by device and time, to the last step."""
         found = []
         for device in self.devices:
+            last = max(each.end for each in (*self.steps, *self.work) if each in self.steps
+                       or each.device == device)  # fmt: skip
             for start, end in self._stretches(device):
+                end = min(end, last)
                 if end - start >= LISTED:
                     shares: Counter[str] = Counter()
                     for begin, stop, cause in self._causes(device, start, end):

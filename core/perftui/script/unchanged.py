@@ -48,7 +48,10 @@ _VARIES = re.compile(
 _STREAMS = re.compile(r"(?i)load|stream|iter|read|queue|dataset|batches|sampl|pool|env|file|source")
 """What a loop goes over that may give something else each time."""
 
-_KNOWN = tuple(f"{module}." for module in PURE_MODULES)
+_OF_THE_MOMENT = {"time", "datetime", "os", "resource", "psutil", "wandb", "mlflow"}
+"""Modules whose functions tell how things stand now."""
+
+_KNOWN = tuple(f"{module}." for module in PURE_MODULES if module not in _OF_THE_MOMENT)
 """Modules whose functions draw no random numbers under other names."""
 
 _CHANGES = re.compile(
@@ -452,13 +455,13 @@ def _varies(program: Program, work: ast.expr) -> bool:
     if any(_acts(function) or _keeps(function) for function in functions):
         return True
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    qualified = (qualified_name(program, call.func) for call in calls)
-    is_foreign = any(not f"{name}.".startswith(_KNOWN) for name in qualified if name)
-    is_foreign |= any(_STREAMS.search(ast.unparse(n.iter)) for n in nodes if hasattr(n, "iter"))
+    qualified = list(filter(None, (qualified_name(program, call.func) for call in calls)))
+    foreign = (not f"{n}.".startswith(_KNOWN) or n.startswith("torch.cuda.") for n in qualified)
+    streams = (_STREAMS.search(ast.unparse(node.iter)) for node in nodes if hasattr(node, "iter"))
     on = {ast.unparse(call.func) for call in calls}
     # A ``get`` of the file is read itself, and no queue's.
     names = set(map(called_name, calls)) - ({each.name for each in functions} & {"get"})
-    return is_foreign or any(map(_VARIES.search, on | names))
+    return any(foreign) or any(streams) or any(map(_VARIES.search, on | names))
 
 
 def _acts(function: Function) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from perftui.script.program import parse_program
 from perftui.script.unchanged import repeated_at
 
-IMPORTS = "import torch\nfrom torch import nn\nimport numpy as np\n"
+IMPORTS = "import torch\nfrom torch import nn\nimport numpy as np\nimport psutil\n"
 
 ATTENTION = """
     class Attention(nn.Module):
@@ -279,6 +279,7 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (MASKS, "found.append(name)", "self.names.append(name)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(view(rewards), values)"),
         (ROLLOUT, "= advantages(rewards, values)", "= advantages(rewards[part], values)"),
+        (ROLLOUT, "torch.zeros_like(rewards), 0", "torch.zeros(9), psutil.cpu_percent(0.1)"),
         (ROLLOUT, "            loss(weights", "            rewards = loss(weights"),
         (EPOCHS, "self.index.get(word, other)", "draw.choice(self.index)"),
         (EPOCHS, "self.texts:", "self.loader:"),

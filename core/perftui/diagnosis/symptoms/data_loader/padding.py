@@ -38,7 +38,10 @@ LEAST = 0.25
 """Share of padding from which it is reported: batches of unsorted texts, padded to the longest of
 each, often have as much."""
 
-_PADS = r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\b"
+_PADS = (
+    r"max_length|\bpadding=[\"'T]|\bpad_sequence|\bF\.pad\b|functional\.pad\b"
+    r"|\b(full|zeros|ones)\(\(?\s*len\(\w+\),"
+)
 
 
 @rule(
@@ -81,7 +84,7 @@ def padding_waste(facts: Facts) -> Lost | None:
             Figure("batches checked", len(batches), "count"),
             Figure("computing", judged.computing, "ns"),
         ),
-        place=batch_place(facts) or line_place(facts, matching_line(facts, _PADS, only=True)),
+        place=line_place(facts, matching_line(facts, _PADS, only=True)) or batch_place(facts),
         parts=judged.names(computes=True),
         unproven="whether the model computes padding",
     )

@@ -113,8 +113,8 @@ def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
     forbids = {_GPU: other_cards, _CPU: not any(kinds), **dict.fromkeys(_WORK, True)}
     rows = [
         Difference(what, old, new, Effect.NOT_COMPARABLE if forbids.get(what) else Effect.PARTLY)
-        for what, text in _CONDITIONS.items()
-        if (old := text(before)) and (new := text(after)) and old != new
+        for what, condition in _CONDITIONS.items()
+        if (old := _text(condition(before))) and (new := _text(condition(after))) and old != new
     ]
     rows += [*_environment(before, after)]
     rows += [*_command(before.manifest.command, after.manifest.command)]
@@ -143,8 +143,8 @@ def _cards(names: Sequence[str]) -> str:
     return ", ".join(cards) or "none"
 
 
-def _number(number: int | None, unit: str = "") -> str:
-    return "" if number is None else f"{number:,}{unit}"
+def _text(condition: str | int | None) -> str:
+    return f"{condition:,}" if isinstance(condition, int) else condition or ""
 
 
 _WORK: Mapping[str, Callable[[Conditions], int | None]] = {
@@ -154,15 +154,13 @@ _WORK: Mapping[str, Callable[[Conditions], int | None]] = {
 }
 """Conditions without which a step is other work."""
 
-_CONDITIONS: Mapping[str, Callable[[Conditions], str | None]] = {
-    "training processes": lambda c: _number(c.processes),
-    "batch size": lambda c: _number(c.batch_size),
-    "micro-batches a step": lambda c: _number(c.micro_batches),
+_CONDITIONS: Mapping[str, Callable[[Conditions], str | int | None]] = {
+    **_WORK,
     _GPU: lambda c: _cards(c.manifest.gpus),
     _CPU: lambda c: c.manifest.cpu_name,
     "cores": lambda c: str(c.manifest.cpu_count or ""),
     "CPU governor": lambda c: c.manifest.cpu_governor,
-    "GPU power limit": lambda c: _number(c.power_limit or None, " W"),
+    "GPU power limit": lambda c: f"{c.power_limit:,} W" if c.power_limit else None,
     "host": lambda c: c.manifest.host,
     "torch": lambda c: c.manifest.torch_version,
     "Python": lambda c: c.manifest.python_version,
@@ -170,7 +168,7 @@ _CONDITIONS: Mapping[str, Callable[[Conditions], str | None]] = {
     "perftui": lambda c: c.manifest.perftui_version,
     "CUDA": lambda c: c.cuda,
 }
-"""The text of each condition, empty where it is not known."""
+"""All conditions; None or empty where they are not known."""
 
 
 def _environment(before: Conditions, after: Conditions) -> Iterator[Difference]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from perftui import format as fmt
 from perftui.experiments.conditions import (
@@ -34,7 +35,7 @@ from perftui.experiments.trial_verdict import (
 )
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts
-from perftui.facts.step.steps import step_breakdown
+from perftui.facts.step.steps import robust_spread, step_breakdown
 from perftui.run.manifest import Manifest, ManifestError
 from perftui.run.reader import RunEntry, RunReader, list_runs
 
@@ -51,9 +52,6 @@ DEVIATIONS = 3.0
 Where two runs differ by up to 6 %, fewer than 1 in 100 are called slower without being so, and 86
 in 100 that are 10 % slower; 4 deviations would find 74 of those. docs/experiments.md has all
 rates."""
-
-_NORMAL = 1.4826
-"""Standard deviation of normal noise over its median absolute deviation."""
 
 
 class Standing(str, enum.Enum):
@@ -95,9 +93,8 @@ def levels(steps: Sequence[int], floors: Sequence[float]) -> list[Level]:
             usual.append(step)
             result.append(Level(Standing.UNKNOWN))
             continue
-        middle = median(usual)
-        spread = median(abs(log - middle) for log in usual)
-        noise = max(math.log1p(floor), DEVIATIONS * _NORMAL * spread)
+        middle, deviation = robust_spread(np.array(usual))
+        noise = max(math.log1p(floor), DEVIATIONS * deviation)
         longer = step - middle
         if longer > (noise if slow_since is None else noise / 2):
             place = Standing.SLOWER
@@ -231,15 +228,13 @@ class History:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """What changed where the runs became slower, else since the newest earlier run."""
-        last = self.last_before
-        first = self.first_slow or self.now
+        last, first = self.last_before, self.first_slow or self.now
         return differing(last.conditions, first.conditions) if last else ()
 
     @property
     def changes(self) -> tuple[str, ...]:
         """What changed in the set-up of the training between the same runs."""
-        last = self.last_before
-        first = self.first_slow or self.now
+        last, first = self.last_before, self.first_slow or self.now
         return in_force_changes(last.in_force, first.in_force) if last else ()
 
 

@@ -75,8 +75,7 @@ class Proof:
 def proof_of(option: FixOption, progress: Progress, now_ns: int) -> Proof | None:
     """The proof of ``option`` by the pairs so far; None where they say nothing yet."""
     verdict = progress.verdict
-    estimate = verdict.estimate
-    if estimate is None and not is_decided(verdict):
+    if verdict.estimate is None and not is_decided(verdict):
         return None
     return Proof(
         option.fix,
@@ -85,11 +84,15 @@ def proof_of(option: FixOption, progress: Progress, now_ns: int) -> Proof | None
         verdict.headline,
         tuple(ProvenPair(pair.before.step_ns, pair.after.step_ns) for pair in progress.pairs),
         now_ns,
-        estimate.ratio if estimate else None,
-        estimate.low if estimate else None,
-        estimate.high if estimate else None,
+        *_interval(progress),
         progress.notes,
     )
+
+
+def _interval(progress: Progress) -> tuple[float | None, float | None, float | None]:
+    """The ratio so far, and both ends of its interval; all None before there is one."""
+    estimate = progress.verdict.estimate
+    return (estimate.ratio, estimate.low, estimate.high) if estimate else (None, None, None)
 
 
 def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: int) -> Proof | None:
@@ -210,15 +213,12 @@ class Journal:
 
 def attempt_of(option: FixOption, progress: Progress) -> Attempt:
     """The attempt at ``option`` that ended as ``progress``, not kept so far."""
-    estimate = progress.verdict.estimate
     return Attempt(
         option.fix,
         option.title,
         progress.verdict.outcome.value,
         progress.verdict.headline,
-        estimate.ratio if estimate else None,
-        estimate.low if estimate else None,
-        estimate.high if estimate else None,
+        *_interval(progress),
         len(progress.pairs),
         risks=option.risks,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,40 +49,21 @@ def exclusive_times(start: int, end: int, intervals: Iterable[Interval]) -> dict
     instant belongs to the interval that covers it and began last, of equal beginnings to the
     shorter one, of equal intervals to the one that finished first. Uncovered time is ``other``.
     """
-    sweep = _Sweep(start, end)
     numbered = [(i.start, -i.end, -n, i.kind) for n, i in enumerate(intervals) if i.end > i.start]
-    for opened, negative_end, _, kind in sorted(numbered):
-        sweep.advance(min(max(opened, start), end))
-        sweep.open(min(-negative_end, end), kind)
-    sweep.advance(end)
-    return sweep.totals
-
-
-class _Sweep:
-    """Walks forward in time with the stack of open intervals, outermost at the bottom."""
-
-    def __init__(self, start: int, end: int) -> None:
-        self.totals = dict.fromkeys(PHASES, 0)
-        self._at = start
-        self._end = end
-        self._open: list[tuple[int, str]] = []
-
-    def open(self, end: int, kind: str) -> None:
-        if end > self._at:
-            self._open.append((end, kind))
-
-    def advance(self, to: int) -> None:
-        while self._open and self._at < to:
-            end, kind = self._open[-1]
-            self._give(kind, min(end, to))
-            if end <= to:
-                self._open.pop()
-        self._give(OTHER, to)
-
-    def _give(self, kind: str, until: int) -> None:
-        if until > self._at:
-            self.totals[kind] += until - self._at
-            self._at = until
+    clipped = [
+        (min(max(begin, start), end), min(max(-negative, start), end), kind)
+        for begin, negative, _, kind in sorted(numbered)
+    ]
+    edges = sorted({start, end, *(edge for span in clipped for edge in span[:2])})
+    at = {edge: number for number, edge in enumerate(edges)}
+    kinds = [OTHER] * (len(edges) - 1)
+    # The last to be written is the one that began last.
+    for begin, stop, kind in clipped:
+        kinds[at[begin] : at[stop]] = [kind] * (at[stop] - at[begin])
+    totals = dict.fromkeys(PHASES, 0)
+    for kind, (low, high) in zip(kinds, pairwise(edges), strict=True):
+        totals[kind] += high - low
+    return totals
 
 
 HOLD_NS = 1_000_000_000

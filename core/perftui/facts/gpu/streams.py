@@ -24,7 +24,8 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.calls import link
 from perftui.analysis.steps import COMPUTE
 from perftui.facts.fact import UnknownError, trace_fact
-from perftui.trace.model import MEMCPY, NONE, Int64, Mask, Trace
+from perftui.run.table import Weighed
+from perftui.trace.model import MEMCPY, NONE, Mask, Trace
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,12 @@ def launch_delays(analysis: TraceAnalysis) -> LaunchDelays | None:
         return None
     rows, launches = links.activity[has_launch], links.launch[has_launch]
     starts, launched = trace.start[rows], trace.ends_of(launches)
-    delays = np.sort(np.maximum(starts - launched, 0))
+    delays = Weighed(np.maximum(starts - launched, 0))
     # At the start of each activity, the launches before it that have not begun.
     before = np.searchsorted(np.sort(launched), np.sort(starts), side="right")
-    queue = np.sort(np.maximum(before - np.arange(1, len(starts) + 1), 0))
-    quantiles = (_rank(values, percent) for values in (delays, queue) for percent in (50, 95))
+    queue = Weighed(np.maximum(before - np.arange(1, len(starts) + 1), 0))
+    quantiles = (values.nearest_rank(percent) for values in (delays, queue) for percent in (50, 95))
     return LaunchDelays(len(rows), *quantiles)
-
-
-def _rank(ordered: Int64, percent: int) -> int:
-    """Nearest rank of sorted values (at least one)."""
-    return int(ordered[max(-(-percent * len(ordered) // 100), 1) - 1])
 
 
 @trace_fact

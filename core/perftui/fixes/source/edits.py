@@ -47,17 +47,15 @@ class RemoveKeyword(_At):
 
 
 @dataclass(frozen=True)
-class ReplaceLiteral(_At):
-    """Another literal in place of one."""
+class ReplaceExpression(_At):
+    """Another expression in place of one; brackets around it stay."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class ReplaceExpression(_At):
-    """Another expression in place of one; brackets around it stay."""
-
-    text: str
+class ReplaceLiteral(ReplaceExpression):
+    """Another literal in place of one."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,6 @@ class WrapBlock(_At):
 Edit = (
     AddKeyword
     | RemoveKeyword
-    | ReplaceLiteral
     | ReplaceExpression
     | RemoveStatement
     | ReplaceStatement

@@ -87,10 +87,8 @@ class _Meant(ast.NodeTransformer):
 
     def _expression(self, edit: Edit, node: ast.expr) -> ast.expr:
         # Nothing is replaced twice, nor is a keyword given twice.
-        if isinstance(edit, ReplaceLiteral) and is_literal(node) and node.lineno:
-            self.made.append(edit)
-            return _expression(edit.text)
-        if isinstance(edit, ReplaceExpression) and node.lineno:
+        is_meant = not isinstance(edit, ReplaceLiteral) or is_literal(node)
+        if isinstance(edit, ReplaceExpression) and is_meant and node.lineno:
             self.made.append(edit)
             new = _expression(edit.text)
             if isinstance(node, ast.Name) and isinstance(new, ast.Name):

@@ -20,7 +20,6 @@ from perftui.fixes.source.edits import (
     RemoveKeyword,
     RemoveStatement,
     ReplaceExpression,
-    ReplaceLiteral,
     ReplaceStatement,
     WrapBlock,
     from_the_end,
@@ -259,7 +258,7 @@ def _insert(body: list[Any], at: int, edit: InsertLine) -> None:
 
 
 def _expression(edit: Edit, node: Any, commented: bool) -> Any:
-    if isinstance(edit, (ReplaceLiteral, ReplaceExpression)):
+    if isinstance(edit, ReplaceExpression):
         new: Any = cst.parse_expression(edit.text)
         return new.with_changes(lpar=(*node.lpar, *new.lpar), rpar=(*new.rpar, *node.rpar))
     if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):

@@ -4,11 +4,9 @@ gradients."""
 from __future__ import annotations
 
 import ast
-import copy
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from perftui.script.names import bindings_of, values_given
 from perftui.script.program import (
@@ -19,10 +17,10 @@ from perftui.script.program import (
     called_name,
     called_names,
     receiver,
+    with_values,
 )
 from perftui.script.templates import Templates, assigned_name
 
-_Node = TypeVar("_Node", bound=ast.AST)
 SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
 """Methods that give a tensor's own values."""
 _FIGURES = frozenset({"norm", "square", "pow", "sum", "item"})
@@ -90,7 +88,7 @@ def taken_apart(program: Program, loop: ast.For) -> ParameterLoop | None:
         statements = others
     if any(isinstance(n, (ast.Break, ast.Continue)) for s in statements for n in ast.walk(s)):
         return None
-    parts.statements = [_replaced(parts, node) for node in statements]
+    parts.statements = [with_values(node, parts.values) for node in statements]
     return parts
 
 
@@ -150,25 +148,13 @@ def _takes(parts: ParameterLoop, statement: ast.stmt) -> bool:
     if not called_names(value) <= SAME | _FIGURES:
         return False
     parts.values |= {
-        name: _replaced(parts, node) for name, (_, node) in zip(names, pairs, strict=True)
+        name: with_values(node, parts.values) for name, (_, node) in zip(names, pairs, strict=True)
     }
     return True
 
 
-def _replaced(parts: ParameterLoop, node: _Node) -> _Node:
-    """``node`` with values in place of local names, as a copy."""
-
-    class Values(ast.NodeTransformer):
-        def visit_Name(self, name: ast.Name) -> ast.expr:
-            value = parts.values.get(name.id) if isinstance(name.ctx, ast.Load) else None
-            return copy.deepcopy(value) if value else name
-
-    replaced: _Node = Values().visit(copy.deepcopy(node))
-    return replaced
-
-
 def _text(parts: ParameterLoop, test: ast.expr, *, negated: bool = False) -> str:
-    test = _replaced(parts, test)
+    test = with_values(test, parts.values)
     if negated and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return ast.unparse(test.operand)
     return ast.unparse(ast.UnaryOp(ast.Not(), test) if negated else test)

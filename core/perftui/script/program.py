@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import gc
 import io
 import re
 import threading
 import tokenize
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 from perftui.run.files import read_regular
 
-_Node = TypeVar("_Node")
+_Node = TypeVar("_Node", bound=ast.AST)
 _Key = TypeVar("_Key", bound=Hashable)
 _PARSING = threading.Lock()
 _NAMED = (
@@ -398,6 +399,18 @@ def _by_key(pairs: Iterable[tuple[_Key | None, _Node]]) -> dict[_Key, list[_Node
         if key is not None:
             groups.setdefault(key, []).append(node)
     return groups
+
+
+def with_values(node: _Node, values: Mapping[str, ast.expr | None]) -> _Node:
+    """A copy of ``node`` with ``values`` in place of the names that have one."""
+
+    class Values(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.expr:
+            value = values.get(name.id) if isinstance(name.ctx, ast.Load) else None
+            return copy.deepcopy(value) if value else name
+
+    replaced: _Node = Values().visit(copy.deepcopy(node))
+    return replaced
 
 
 def bound_name(node: ast.AST) -> str | None:

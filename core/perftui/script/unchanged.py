@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from perftui.script.program import (
     receiver,
     root_of,
     value_given,
+    with_values,
 )
 from perftui.script.training import statement_at
 from perftui.script.uses import UNKNOWN, kind_of
@@ -287,17 +287,7 @@ def _lifted(
                 is_same = is_argument and value is not None and _is_certain(program, value)
                 given[name] = value if is_same else None
         if all(given.values()):
-            yield from _lifted(program, use, _Given(given).visit(deepcopy(work)), deep - 1)
-
-
-class _Given(ast.NodeTransformer):
-    """Puts in what is given for parameters."""
-
-    def __init__(self, given: dict[str, ast.expr | None]) -> None:
-        self.given = given
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.given.get(node.id) or node
+            yield from _lifted(program, use, with_values(work, given), deep - 1)
 
 
 def _is_kept(program: Program, reads: set[str], first: ast.expr, last: ast.expr) -> bool:

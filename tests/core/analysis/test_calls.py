@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, open_group, open_kernel
+from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Part, open_group, open_kernel
 from perftui.analysis.ops.call_paths import CallPaths, PathNode
 from perftui.analysis.ops.calls import Calls, Links, innermost, link, op_calls
 from perftui.trace.columns.arrays import nest, order
@@ -233,17 +233,16 @@ def training() -> Trace:
     )
 
 
+def rows(parts: tuple[Part, ...]) -> list[tuple[str, int, int]]:
+    return [(part.label, part.count, part.time // 1000) for part in parts]
+
+
 def test_an_operator_opened(training: Trace) -> None:
     detail = open_group(training, op_calls(training, link(training)), "mm")
 
     assert detail is not None
-    assert [(each.label, each.count, each.time // 1000) for each in detail.callers] == [
-        ("linear", 1, 50),
-        (NOBODY, 1, 30),
-    ]
-    assert [(each.label, each.count, each.time // 1000) for each in detail.kernels] == [
-        ("gemm", 2, 12)
-    ]
+    assert rows(detail.callers) == [("linear", 1, 50), (NOBODY, 1, 30)]
+    assert rows(detail.kernels) == [("gemm", 2, 12)]
     spread = detail.spread
     assert (spread.shortest, spread.median, spread.longest) == (30_000, 30_000, 50_000)
     assert [training.start[row] // 1000 for row in detail.longest] == [10, 200]
@@ -263,10 +262,7 @@ def test_a_kernel_opened(training: Trace) -> None:
     detail = open_kernel(training, op_calls(training, link(training)), analysis.kernels, line)
 
     assert detail is not None
-    assert [(each.label, each.count, each.time // 1000) for each in detail.callers] == [
-        ("mm", 2, 12),
-        (NO_CALL, 1, 2),
-    ]
+    assert rows(detail.callers) == [("mm", 2, 12), (NO_CALL, 1, 2)]
     assert training.name_of(detail.callers[0].row) == "mm"
     assert [training.tracks[int(each.label)].stream for each in detail.places] == [7, 20]
 

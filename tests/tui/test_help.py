@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.app import App
 
 import perftui_tui
@@ -227,6 +228,17 @@ async def test_it_shows_something_else() -> None:
         dialog.change([row("after")], CHOICES)
         await pilot.pause()
         assert dialog.query_one("#body", RowView).rows == (row("after"),)
+
+
+async def test_a_key_that_is_pressed_twice_answers_once() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        dialog = ChoiceDialog("A question", [row("before")], CHOICES)
+        await app.push_screen(dialog)
+        for _ in range(3):
+            dialog.post_message(events.Key("enter", None))
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
 
 
 async def test_it_is_told_before_it_has_parts_and_after_it_lost_them() -> None:

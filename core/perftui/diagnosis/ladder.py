@@ -167,9 +167,11 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
 
 
 def _start_with(lines: Mapping[LineShare, float]) -> str:
-    """What to do about operators that no rule knows; at a line that calls no layer, begin there."""
-    named = (line for line, of in lines.items() if of >= LEAST_NAMED)
-    line = next((line for line in named if "torch/nn/modules/" not in line.inner), None)
+    """What to do about operators that no rule knows; at a line that calls no layer and neither
+    backward nor step, begin there."""
+    named = (one for one, of in lines.items() if of >= LEAST_NAMED)
+    own = (one for one in named if "torch/nn/modules/" not in one.inner)
+    line = next((one for one in own if not _TRAINS.search(text_of(one.file, one.line))), None)
     if line is None:
         return "fuse the longest operators, or call fewer of them"
     return (

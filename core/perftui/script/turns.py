@@ -202,6 +202,8 @@ def _kind(  # noqa: C901 - a table
     for of in lookups:
         above = program.parents[of]
         if isinstance(program.parents[above], ast.AugAssign):
+            while isinstance(of, ast.Subscript):
+                of = of.value
             return "entries", ast.unparse(of)
         is_text = _TEXTS.search(text) or _VOCABULARIES.search(ast.unparse(of))
         return ("texts", first) if is_text else ("lookups", ast.unparse(of))

@@ -147,7 +147,7 @@ class ChoiceDialog(ModalScreen[Act | None]):
             event.stop()
         elif self._at is not None and event.key == "enter":
             event.stop()
-            self.dismiss(self._choices[self._at].act)
+            self._take(self._choices[self._at])
             return
         elif scroll is not None:
             for part in self.query("#body, #below").results(RowView):
@@ -156,14 +156,19 @@ class ChoiceDialog(ModalScreen[Act | None]):
         for choice in self._choices:
             if event.key in choice.keys or event.character in choice.keys:
                 event.stop()
-                self.dismiss(choice.act)
+                self._take(choice)
                 return
 
     def on_click(self, event: events.Click) -> None:
         choices = self.query_one("#choices", RowView)
         if choices.region.contains(event.screen_x, event.screen_y):
             at = event.screen_y - choices.region.y + choices.scroll_offset.y
-            self.dismiss(self._choices[at].act)
+            self._take(self._choices[at])
+
+    def _take(self, choice: Choice) -> None:
+        # A key that is pressed twice reaches a dialog that is closing already.
+        if self.is_current:
+            self.dismiss(choice.act)
 
 
 def _rows(parts: Sequence[Row | Prose], cells: int) -> list[Row]:

@@ -357,9 +357,12 @@ class DiagnosisScreen(RunScreen):
             self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
 
     def action_unfold(self) -> None:
-        """Show the evidence, or fold it away."""
-        rows = self.query_one("#finding-details", RowView).rows
-        self.unfolded = not any(line and line[0][0].startswith(OPEN) for line in rows)
+        """Show the evidence, from its first row on, or fold it away."""
+        pane = self.query_one("#finding-details", RowView)
+        heads = {line[0][0][:1]: at for at, line in enumerate(pane.rows) if line}
+        self.unfolded = OPEN not in heads
+        to = heads.get(FOLDED, 0)
+        self.call_after_refresh(pane.scroll_to, y=to, animate=False)
 
     @on(events.Click, "#finding-details")
     def _click_unfolds(self) -> None:

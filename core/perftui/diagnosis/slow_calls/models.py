@@ -287,8 +287,9 @@ ROWS = (
     SlowCall(
         "added-one-by-one",
         "{whole} is added to entry by entry, at an index out of the data",
-        "call {whole}.index_add_(0, indices, values) for all at once or torch.bincount for "
-        "counts; for arrays, np.add.at or np.bincount(indices, weights)",
+        "count all at once with torch.bincount (of row * columns + column where there are two "
+        "indices), or call {whole}.index_put_((indices,), values, accumulate=True); for arrays, "
+        "np.bincount(indices, weights) or np.add.at",
         sources.INDEX_ADD,
         "*",
         loop=r"^entries",

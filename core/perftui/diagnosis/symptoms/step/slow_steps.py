@@ -127,8 +127,8 @@ def checkpoint(facts: Facts) -> Lost | None:
         ),
         place=called.place,
         parts=host_parts(facts, (OTHER,), *_ON_DEVICE),
-        advice="save weights and optimizer alone, and clones of slices (torch.save writes all of the "
-        "tensor that a slice is a view of)"
+        advice="save weights and optimizer alone, and clones of slices: torch.save writes all of "
+        "the tensor that a slice is a view of"
         if beside
         else "",
     )

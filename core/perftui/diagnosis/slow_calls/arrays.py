@@ -388,6 +388,16 @@ ROWS = (
         "numpy.median numpy.percentile numpy.quantile numpy.nanmedian numpy.nanpercentile",
     ),
     SlowCall(
+        "array-difference",
+        "{call} sorts both arrays for each item, to leave out what is in the second",
+        "where some of what is left is drawn, as for negative samples, draw from all of {x} and "
+        "draw again what a set, or a row of a boolean mask, made once, holds; where all of it is "
+        "needed, make it once before training",
+        sources.NEGATIVES,
+        "numpy.setdiff1d",
+        where="item step",
+    ),
+    SlowCall(
         "array-unique",
         "{call} sorts all values each time",
         "use np.bincount for small whole numbers, or compute them once before training",

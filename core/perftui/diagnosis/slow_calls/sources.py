@@ -413,3 +413,11 @@ CACHED_SAMPLES = Source(
     "MONAI, Cache IO and transforms data to accelerate training",
     "https://github.com/Project-MONAI/MONAI/blob/dev/docs/source/highlights.md",
 )
+NEGATIVES = Source(
+    "HBC Tech, Negative Sampling in Numpy",
+    "https://tech.hbc.com/2018-03-23-negative-sampling-in-numpy.html",
+)
+CAUSAL = Source(
+    "Are transformer decoder predictions computed in parallel during training?",
+    "https://ai.stackexchange.com/questions/40119/are-transformer-decoder-predictions-computed-in-parallel-during-training",
+)

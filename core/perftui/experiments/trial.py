@@ -184,11 +184,7 @@ def mean_step(facts: Facts, block: Block, settling: int) -> int | None:
 
 
 def block_pairs(
-    run: RunSnapshot,
-    option: FixOption,
-    plan: BlockPlan,
-    setup: TrialSetup,
-    most_pairs: int,
+    run: RunSnapshot, option: FixOption, plan: BlockPlan, setup: TrialSetup, most_pairs: int
 ) -> Iterator[Progress]:
     """Try ``option`` by the blocks of ``plan``, and yield how things stand after each pair.
 

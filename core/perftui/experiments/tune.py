@@ -17,13 +17,7 @@ from perftui.experiments.journal import (
     keep_proofs,
     write_journal,
 )
-from perftui.experiments.rerun import (
-    kept_text,
-    missed,
-    repeat_launch,
-    rerun_launch,
-    text_override,
-)
+from perftui.experiments.rerun import kept_text, missed, repeat_launch, rerun_launch, text_override
 from perftui.experiments.trial import paired_runs, trial
 from perftui.experiments.trial_runs import (
     NO_PAIRS,

@@ -106,8 +106,7 @@ class TraceOutput(TypedDict):
     streams: list[StreamWork]
     steps: list[TraceStepOutput]
     steps_told_by: Annotated[
-        str | None,
-        said("What the steps are derived from if the trace does not mark them."),
+        str | None, said("What the steps are derived from if the trace does not mark them.")
     ]
     idle_by_cause: list[IdleOutput]
     idle_counts_all_gaps: bool
@@ -122,8 +121,7 @@ class TraceOutput(TypedDict):
 Verdict = Annotated[str | None, said("The costliest finding in a sentence, or that it is healthy.")]
 Progress = Annotated[str | None, said("What is missing, if it is too early to judge.")]
 Against = Annotated[
-    list[str] | None,
-    said("The command that compares this run with the run it repeats."),
+    list[str] | None, said("The command that compares this run with the run it repeats.")
 ]
 
 
@@ -229,8 +227,7 @@ class RanksOutput(TypedDict):
     slow_rank: SlowRank | None
     collectives_ns: Annotated[dict[int, int | None] | None, said("Time in collectives, by rank.")]
     waits_ns: Annotated[
-        dict[int, dict[int, int]] | None,
-        said("By waiting rank and by the rank it waits for."),
+        dict[int, dict[int, int]] | None, said("By waiting rank and by the rank it waits for.")
     ]
     spread: float | None
     shown: int

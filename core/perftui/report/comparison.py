@@ -85,16 +85,14 @@ class ComparisonOutput(_Compared):
         RepeatsOutput | None, said("Null if there is one run or trace on each side.")
     ]
     differences: Annotated[
-        list[Difference],
-        said("Of two runs, those that limit the comparison most first."),
+        list[Difference], said("Of two runs, those that limit the comparison most first.")
     ]
     steps_of: Annotated[
         Literal["run", "trace"],
         said("Whose steps are compared: for two runs, those of the training thread."),
     ]
     parts_ns: Annotated[
-        dict[str, tuple[int, int]],
-        said("Mean time of each part of the step, before and after."),
+        dict[str, tuple[int, int]], said("Mean time of each part of the step, before and after.")
     ]
     table_steps: Annotated[
         tuple[int, int] | None,

@@ -32,8 +32,7 @@ class FixExplanation(TypedDict):
     what: str
     explanation: str
     risks: Annotated[
-        list[str],
-        said("What it may change besides speed; what is offered for a run names its."),
+        list[str], said("What it may change besides speed; what is offered for a run names its.")
     ]
     answers: Annotated[list[str], said("The rules whose findings it addresses.")]
 

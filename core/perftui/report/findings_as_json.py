@@ -12,11 +12,7 @@ from perftui.facts.place import Place
 from perftui.facts.source.source_calls import LARGEST
 from perftui.fixes.apply_and_undo import AppliedPatch, digest
 from perftui.fixes.option import FixOption, Patch
-from perftui.report.next_command import (
-    command,
-    confidence_command,
-    next_of,
-)
+from perftui.report.next_command import command, confidence_command, next_of
 from perftui.report.output_text import SCHEMA, Command, Schema, Share, filled, said
 from perftui.report.report import Report
 from perftui.run.manifest import Override
@@ -40,8 +36,7 @@ Numerics = Annotated[
 
 
 Cost = Annotated[
-    int,
-    said("Nanoseconds lost per mean step, or in the whole trace if it marks no steps."),
+    int, said("Nanoseconds lost per mean step, or in the whole trace if it marks no steps.")
 ]
 
 
@@ -92,8 +87,7 @@ class FixOutput(TypedDict):
     risks: Annotated[list[str], said("What it may change besides speed, in words.")]
     changes_numerics: Numerics
     reversible: Annotated[
-        bool,
-        said("Whether it can be undone: a trial leaves the source alone, undo restores."),
+        bool, said("Whether it can be undone: a trial leaves the source alone, undo restores.")
     ]
     triable: Annotated[bool, said("Whether perftui try can measure it.")]
     why_not_tried: str | None
@@ -103,8 +97,7 @@ class FixOutput(TypedDict):
     override: Annotated[Override | None, said("What a run would be started with; null if nothing.")]
     diff: Annotated[str | None, said("What perftui apply would write.")]
     command: Annotated[
-        list[str] | None,
-        said("The training's command with the script's own option for it."),
+        list[str] | None, said("The training's command with the script's own option for it.")
     ]
     why_not: Annotated[str | None, said("Why it cannot be written or made.")]
     advice: Annotated[str | None, said("The line to write by hand.")]

@@ -169,8 +169,7 @@ Command = Annotated[
     said("The exact command to run next, one word per item; null if there is none."),
 ]
 Ratio = Annotated[
-    float | None,
-    said("Step time before divided by after: above 1 is faster; null if not known."),
+    float | None, said("Step time before divided by after: above 1 is faster; null if not known.")
 ]
 Redacted = Annotated[list[str] | None, said("What was replaced for --redact; null if nothing was.")]
 Schema = Annotated[int, said("Increases when a field is removed or changes its meaning.")]
@@ -178,7 +177,6 @@ Schema = Annotated[int, said("Increases when a field is removed or changes its m
 Notes = Annotated[list[str], said("Reasons not to rely on the result, and what was not checked.")]
 InForce = Annotated[list[str], said("Changed arguments in force: num_workers 0 -> 2.")]
 Low = Annotated[
-    float | None,
-    said("Lower end of the interval of the ratio; null with fewer than 6 pairs."),
+    float | None, said("Lower end of the interval of the ratio; null with fewer than 6 pairs.")
 ]
 High = Annotated[float | None, said("Upper end of the interval of the ratio.")]

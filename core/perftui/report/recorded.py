@@ -252,8 +252,7 @@ class RunOutput(TypedDict):
     name: Annotated[str | None, said("The name that was given to it.")]
     host: str | None
     step_ns: Annotated[
-        int | None,
-        said("Mean step without the extreme tenths; null if not known or not read."),
+        int | None, said("Mean step without the extreme tenths; null if not known or not read.")
     ]
     slower: Annotated[
         float | None,

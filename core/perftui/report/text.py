@@ -17,13 +17,7 @@ from perftui.fixes.option import FixOption
 from perftui.report.as_json import BriefReport
 from perftui.report.findings_as_json import BriefFinding, finding_key, severity_name
 from perftui.report.kernel_metrics import trace_metrics
-from perftui.report.next_command import (
-    best_fix,
-    command,
-    comparison_command,
-    next_command,
-    next_of,
-)
+from perftui.report.next_command import best_fix, command, comparison_command, next_command, next_of
 from perftui.report.output_text import (
     LETTERS,
     SCHEMA,

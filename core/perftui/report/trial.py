@@ -73,8 +73,7 @@ class _Trial(TypedDict):
     low: Low
     high: High
     noise: Annotated[
-        float | None,
-        said("By how much two identical runs or blocks differ here, as a share."),
+        float | None, said("By how much two identical runs or blocks differ here, as a share.")
     ]
     workers: Workers
     changes: InForce
@@ -92,8 +91,7 @@ class TrialOutput(_Trial):
     title: str
     run: Annotated[str, said("Identifier of the run that was repeated.")]
     block_steps: Annotated[
-        int | None,
-        said("Steps in a block, if pairs are blocks of a run; null if pairs are runs."),
+        int | None, said("Steps in a block, if pairs are blocks of a run; null if pairs are runs.")
     ]
     pairs: list[PairOutput]
     costs: Costs
@@ -331,8 +329,7 @@ class SideOutput(TypedDict):
     what: Annotated[str, said("What was done, in words.")]
     step_ns: Middle
     runs_ns: Annotated[
-        list[int],
-        said("Per run, ns per step; for the loader alone, ns for the batches of a step."),
+        list[int], said("Per run, ns per step; for the loader alone, ns for the batches of a step.")
     ]
     at_most: Annotated[
         float | None,

@@ -11,12 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.analysis.analyse import analyse
-from perftui.analysis.merged_ranks import (
-    Evidence,
-    RankAnalysis,
-    RankClock,
-    merge_ranks,
-)
+from perftui.analysis.merged_ranks import Evidence, RankAnalysis, RankClock, merge_ranks
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import find_phases
 from perftui.analysis.timeline.measure import Launches, measure

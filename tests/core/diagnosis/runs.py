@@ -11,13 +11,7 @@ import numpy as np
 
 from perftui.diagnosis.model import Finding
 from perftui.facts.fact import Facts
-from perftui.run.columns import (
-    EVENT_COLUMNS,
-    PHASES,
-    STACK_COLUMNS,
-    STEP_COLUMNS,
-    WORKER_COLUMNS,
-)
+from perftui.run.columns import EVENT_COLUMNS, PHASES, STACK_COLUMNS, STEP_COLUMNS, WORKER_COLUMNS
 from perftui.run.journal import Column
 from perftui.run.manifest import Expected, Manifest, Override, Status
 from perftui.run.reader import RankSnapshot, RunSnapshot

@@ -301,10 +301,7 @@ def attending(lasting: float, reached: float) -> K:
     ("kernels", "why"),
     [
         ((K(BF16, 990, MM, args=product(990, 0.5)),), ""),
-        (
-            (K(BF16, 990, MM, args=product(990, 0.49)),),
-            "reach 49 % of the card's rates",
-        ),
+        ((K(BF16, 990, MM, args=product(990, 0.49)),), "reach 49 % of the card's rates"),
         ((K(BF16, 990, MM),), "sizes of tensors were not recorded"),
         ((K(BF16, 980, MM, args=product(735, 0.9)), K(ADD, 10)), ""),
         ((K(BF16, 743, MM, args=product(743, 0.9)), K(BF16, 247)), ""),

@@ -11,15 +11,7 @@ from perftui.diagnosis.symptoms.operators.precision import float64
 from perftui.facts.fact import Facts
 from perftui.facts.source.operator_lines import calls_of, line_of, line_with
 from tests.core.diagnosis.runs import FLOATS, MS, NODE, NOTE, SGD, call, ops, trained
-from tests.core.diagnosis.stories import (
-    CALL,
-    QUERIES,
-    SCORES,
-    VALUES,
-    finding_of,
-    found,
-    training,
-)
+from tests.core.diagnosis.stories import CALL, QUERIES, SCORES, VALUES, finding_of, found, training
 from tests.traces.builder import TraceBuilder, ms, us
 
 LINES = (
@@ -346,8 +338,7 @@ def test_the_time_is_reported_with_the_line_and_half_of_it_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("each", "calls", "short"),
-    [(10, 150, True), (10, 90, False), (30, 150, False)],
+    ("each", "calls", "short"), [(10, 150, True), (10, 90, False), (30, 150, False)]
 )
 def test_many_short_calls_ask_for_more_work_in_each(each: float, calls: int, short: bool) -> None:
     def step(t: TraceBuilder) -> None:

@@ -225,11 +225,7 @@ def disturbed(*made: tuple[Arm, str, float | None]) -> list[TrialRun]:
         ((), "", ""),
         ((), "other programs used 1.0 of 2 cores", "the host was busy: other programs used 1.0"),
         ((card("gpu1", throttle_reasons=0x20),), "", "heat throttled the clocks of GPU 1"),
-        (
-            (card("gpu0", throttle_reasons=0x04, memory_used=GIB // 2, process_memory=0),),
-            "",
-            "",
-        ),
+        ((card("gpu0", throttle_reasons=0x04, memory_used=GIB // 2, process_memory=0),), "", ""),
         (
             (card("gpu0"), card("gpu2", memory_used=3.0 * GIB, process_memory=0)),
             "",

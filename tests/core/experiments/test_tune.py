@@ -22,12 +22,7 @@ from perftui.experiments.journal import (
     read_journal,
     read_proof,
 )
-from perftui.experiments.trial_runs import (
-    Progress,
-    TrialCancelledError,
-    TrialError,
-    TrialSetup,
-)
+from perftui.experiments.trial_runs import Progress, TrialCancelledError, TrialError, TrialSetup
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict
 from perftui.experiments.tune import Keeping, Trying, Tuned
 from perftui.fixes.apply_and_undo import last_applied, patch_store, undo

@@ -135,13 +135,7 @@ def test_head_that_falls_back_repeats_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"version": 2},
-        {"capacity": 10_000},
-        {"capacity": 0},
-        {"capacity": "4"},
-    ],
+    "changes", [{"version": 2}, {"capacity": 10_000}, {"capacity": 0}, {"capacity": "4"}]
 )
 def test_ring_that_does_not_fit_its_header_is_refused(
     tmp_path: Path, changes: dict[str, object]

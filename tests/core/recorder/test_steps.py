@@ -184,11 +184,7 @@ def test_a_step_waits_for_its_times_on_the_gpu_and_those_behind_it_wait_too() ->
     others = assembler.add(device_times(1), now=1)
 
     found = [(row["index"], *(row[name] for name in DEVICE)) for row in named(first + others)]
-    assert found == [
-        (0, 30, 50, 7),
-        (1, 31, 51, 8),
-        (2, -1, -1, -1),
-    ]
+    assert found == [(0, 30, 50, 7), (1, 31, 51, 8), (2, -1, -1, -1)]
 
 
 @pytest.mark.parametrize("how", ["a later step's came", "time passed", "the run ended"])

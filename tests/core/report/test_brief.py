@@ -144,10 +144,7 @@ def test_what_is_not_known_yet_is_said() -> None:
     assert described("brief", brief_json(made))["progress"].startswith("collecting, ")
     nothing = make_run(root=Path("/p/one"), count=0)
     made = make_report(Subject(nothing.root, nothing))
-    assert brief_text(made).splitlines()[:2] == [
-        "train.py",
-        "no verdict: too little is known",
-    ]
+    assert brief_text(made).splitlines()[:2] == ["train.py", "no verdict: too little is known"]
 
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

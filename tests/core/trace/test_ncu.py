@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 
 from perftui.trace import ncu
 from perftui.trace.model import TraceError
-from perftui.trace.ncu import (
-    KernelMetrics,
-    Launch,
-    decimal_mark,
-    is_ncu,
-    load_ncu,
-    number,
-)
+from perftui.trace.ncu import KernelMetrics, Launch, decimal_mark, is_ncu, load_ncu, number
 from tests.core.trace.specimens import wounded
 
 Load = Callable[..., KernelMetrics]

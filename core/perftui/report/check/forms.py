@@ -194,8 +194,7 @@ class HistoryOutput(TypedDict):
         float | None, said("Median step of the usual runs; null with too few of them.")
     ]
     noise: Annotated[
-        float | None,
-        said("By which share a step has to be longer to be slower than usual."),
+        float | None, said("By which share a step has to be longer to be slower than usual.")
     ]
     slower_since: Annotated[
         str | None, said("The first run since which they are slower, if they are.")

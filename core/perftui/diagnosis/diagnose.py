@@ -21,7 +21,7 @@ from perftui.diagnosis.model import (
     Severity,
 )
 from perftui.diagnosis.rule import Claim, Rule, judge
-from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES
+from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES, is_caution
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import launch_bound
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.ranks.straggler import communication_exposed, straggler
@@ -203,8 +203,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
-            # What stands beside the verdicts.
-            not finding.cost_ns and finding.rule in BY_ID and BY_ID[finding.rule].is_caution,
+            is_caution(finding),
             not _reaches_limit(finding),
             not (has_steps and finding.rule == initialisation.id and not finding.steps),
             -max(share, general),

@@ -158,6 +158,11 @@ def answered_by(fix: str) -> list[str]:
     return list(dict.fromkeys(rule.id for rule in RULES if fix in rule.fixes))
 
 
+def is_caution(finding: Finding) -> bool:
+    """Whether it stands beside the verdicts, about the measurement or the launch."""
+    return not finding.cost_ns and finding.rule in BY_ID and BY_ID[finding.rule].is_caution
+
+
 def answer_to(finding: Finding) -> str:
     """What to do about a finding, in one line: what is known of its place, else what its rule says
     of all; empty if there is nothing to do."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.model import Figure, Finding, Severity
-from perftui.diagnosis.rules import answer_to
+from perftui.diagnosis.rules import answer_to, is_caution
 from perftui.facts.gpu import cards
 from perftui.facts.gpu.host_waits import syncs
 from perftui.facts.step.steps import StepBreakdown, device_phases, step_breakdown
@@ -41,6 +41,8 @@ from perftui.report.wording import (
     breakdown_title,
     heading,
     main_thread,
+    pairs_text,
+    proof_of_fix,
     ranks_text,
     status_text,
     sync_calls,
@@ -90,7 +92,7 @@ def _verdict(report: Report) -> Iterator[str]:
         yield from _finding(finding)
         for name in finding.fixes:
             if name in left:
-                yield from _fix(left.pop(name))
+                yield from _fix(left.pop(name), report)
             elif any(fix.fix == name for fix in report.fixes):
                 yield f"  Fix {name}: as above"
 
@@ -120,13 +122,15 @@ def _figure(figure: Figure) -> str:
     return printable(f"{figure.shown_label:<32} {value}{limit}{where}")
 
 
-def _fix(fix: FixOption) -> Iterator[str]:
+def _fix(fix: FixOption, report: Report) -> Iterator[str]:
     named = {"override": fix.override, "patch": fix.patch, "option": fix.argv}
     forms = [name for name, form in named.items() if form]
     if fix.is_written:
         yield printable(f"  Fix {fix.fix}: {fix.title} ({fix.why_not})")
         return
     yield printable(f"  Fix {fix.fix}: {fix.title} ({', '.join(forms) or 'not possible here'})")
+    if proof := proof_of_fix(fix, report):
+        yield printable(f"    Measured: {proof.headline}, {pairs_text(proof)}.")
     if fix.why_not:
         no_patch = "No patch" if fix.override else "Not offered"
         yield printable(f"    {no_patch}: {fix.why_not}.")
@@ -203,12 +207,16 @@ def _head(report: Report) -> Iterator[str]:
         gain = f"{top.gain} if this were fixed, " if top.gain else ""
         yield f"  {top.rule}: {gain}{top.confidence.value} confidence"
         yield from _answer(top, report)
+    beside = [one for one in diagnosis.findings if one is not top and is_caution(one)]
+    told = [cut(f"{one.rule}: {one.headline}", LETTERS) for one in beside]
+    cautions = [line for text in told for line in wrapped(text, "  ", "")]
+    yield from cautions
     for breakdown in report.breakdowns[:1]:
         yield ""
         *parts, (whole, time, _) = breakdown_rows(breakdown)
         claimed = {breakdown.shown(part) for part in top.parts} if top else ()
         yield f"{whole} {time / 100:.2f} ms"
-        for name, time, share in parts[:MOST_PARTS]:
+        for name, time, share in parts[: max(MOST_PARTS - len(cautions), 0)]:
             bar = ("=" * round(share * BAR / 1000)).ljust(BAR)
             mark = f"  <- {top.rule}" if top and name in claimed else ""
             line = f"  {name:<18} {time / 100:9.2f} ms  {share / 10:5.1f} %  {bar}{mark}"
@@ -216,10 +224,10 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _others(report: Report, room: int) -> Iterator[str]:
-    """As many of the other findings and of the notes as there is room for, and how many findings
-    there are besides."""
+    """As many of the other findings and of the notes as there is room for, and the rules of the
+    findings that there are besides."""
     causes = [one for one in report.diagnosis.findings if one.severity is not Severity.HEALTHY]
-    others = [one for one in causes if one is not report.diagnosis.top]
+    others = [one for one in causes if one is not report.diagnosis.top and not is_caution(one)]
     lines = []
     for finding in others:
         sentence = f"{severity_name(finding.severity)}  {finding.headline}"
@@ -232,8 +240,8 @@ def _others(report: Report, room: int) -> Iterator[str]:
         yield ""
     for each in lines[:shown]:
         yield from each
-    if (left := len(others) - shown) > 0:
-        yield fmt.several(left, "more finding")
+    if left := [one.rule for one in others[shown:]]:
+        yield cut(f"{fmt.several(len(left), 'more finding')}: {', '.join(left)}", WIDTH)
 
 
 def _tail(report: Report) -> Iterator[str]:

@@ -20,6 +20,7 @@ from perftui.report.markdown import code, fenced, folded, plain, render, table
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, load_subject
 from perftui.report.text import brief_json, brief_text
+from perftui.report.text import render as as_text
 from perftui.run.layout import trials_of
 from perftui.run.manifest import Override, Status
 from perftui.trace.text import printable
@@ -32,7 +33,15 @@ from tests.tui.recorded import write_run as write_recorded
 RISKS = (Risk.ORDER, Risk.NUMERICS)
 
 
-def report(root: str, sentences: list[str], file: str = "/p/train.py") -> Report:
+BUSY = (
+    "Other programs take 2.0 of 2 cores (python 4711), 63 % of the step waiting for a core, "
+    "so all times are up to 172 % too long."
+)
+
+
+def report(
+    root: str, sentences: list[str], file: str = "/p/train.py", *, is_busy: bool = False
+) -> Report:
     run = make_run(count=30)
     made = make_report(Subject(Path("run"), run))
     subject = Subject(Path(root), replace(run, root=Path(root)))
@@ -44,6 +53,8 @@ def report(root: str, sentences: list[str], file: str = "/p/train.py") -> Report
         replace(one, place=Place(file=file, line=at), fixes=(f"fix-{at}",))
         for at, one in enumerate(findings, 1)
     )
+    if is_busy:
+        placed += (Finding("busy-host", Severity.WARNING, BUSY, (), 0, 10_000_000),)
     fixes = tuple(
         FixOption(f"fix-{at}", f"do {at}", "", RISKS, override=Override("switch", {}))
         for at in range(1, len(placed) + 1)
@@ -74,11 +85,19 @@ def test_text_has_the_verdict_what_to_do_the_step_and_the_next_command() -> None
     ]
 
 
-@given(st.lists(st.text(max_size=400), max_size=12))
-def test_text_fits_one_screen(sentences: list[str]) -> None:
-    lines = brief_text(report("/p/runs/one", sentences)).splitlines()
+@given(st.lists(st.text(max_size=400), max_size=12), st.booleans())
+def test_text_fits_one_screen(sentences: list[str], is_busy: bool) -> None:
+    lines = brief_text(report("/p/runs/one", sentences, is_busy=is_busy)).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_a_caution_is_always_named_and_so_are_the_findings_without_room() -> None:
+    found = brief_text(report("/p/runs/one", ["word " * 60] * 9, is_busy=True))
+    assert BUSY.removesuffix(".") in " ".join(found.replace("\n", " ").split())
+    assert "busy-host: Other programs take 2.0" in found
+    assert "more findings: " in found
+    assert ", rule-8" in found
 
 
 def test_json_has_the_same() -> None:
@@ -234,6 +253,10 @@ def test_a_fix_stands_as_a_diff_with_what_was_measured(tmp_path: Path) -> None:
     write_proof(proof, trials_of(root))
     text = of(root)
     assert "  - Measured: **2.10x faster (2.00 to 2.20)**, 6 pairs of runs with the fix" in text
+    measured = (
+        "    Measured: 2.10x faster (2.00 to 2.20), 6 pairs of runs with the fix and without."
+    )
+    assert measured in as_text(make_report(load_subject(root))).splitlines()
     assert "  ```diff\n" in text
     assert "  +    return DataLoader(pictures, batch_size=128, shuffle=True, num_workers=4" in text
     assert "language-diff" in READER.render(text)

@@ -11,7 +11,7 @@ from itertools import takewhile
 from perftui.script.effects import reached, words
 from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
 from perftui.script.program import Function, Loop, PatchRefusedError, Program, called_name, root_of
-from perftui.script.training import may_train, statement_at, trains
+from perftui.script.training import may_train, model_name, statement_at, step_loop, trains
 
 _DIFFERENTIATES = re.compile(
     r"^(backward|grad|vjp|jacobian)$|(^|_)(train|fit|backward|optimi[sz]e)"
@@ -201,6 +201,26 @@ def _refuse_unless_evaluating(program: Program, loop: Loop) -> None:
     last = max(switches, default=(0, ""))
     if last[1] != "eval":
         raise PatchRefusedError(f"nothing shows that the loop at line {loop.lineno} evaluates")
+
+
+def trained_once(program: Program) -> Iterator[str]:
+    """The model, if each turn of the loop over steps calls it once, for all that the file shows:
+    other passes evaluate, between epochs or every so many steps."""
+    with suppress(PatchRefusedError):
+        loop = step_loop(program)
+        name, direct = model_name(program, loop), set(ast.walk(loop))
+        for part in ast.walk(loop):
+            if isinstance(part, ast.If) and any(
+                isinstance(n, ast.Mod) for n in ast.walk(part.test)
+            ):
+                direct -= set(ast.walk(part))
+        calls = (node for node in direct if isinstance(node, ast.Call))
+        called = (function for call in calls for function in program.own_functions(call))
+        inner = (node for function in called for node, _ in reached(program, function))
+        uses = [n for n in (*direct, *inner) if isinstance(n, ast.Name) and n.id == name]
+        uses = [use for use in uses if not isinstance(program.parents[use], ast.Attribute)]
+        if len(uses) == 1 and next(program.loops(uses[0]), None) is loop:
+            yield name
 
 
 def is_without_gradients(program: Program, node: ast.AST | None) -> bool:

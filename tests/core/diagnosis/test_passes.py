@@ -7,7 +7,7 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.facts.source.source_calls import line_without_gradients
-from perftui.script.evaluation import makes_training_data
+from perftui.script.evaluation import makes_training_data, trained_once
 from perftui.script.program import parse_program
 from tests.core.diagnosis.runs import (
     FLOATS,
@@ -294,3 +294,36 @@ def test_acting_is_told_apart_from_evaluation_by_what_is_trained_on(
 ) -> None:
     line = 1 + text[: text.index("        for _" if "for _" in text else "while")].count("\n")
     assert makes_training_data(parse_program(text.encode()), line) is is_trained_on
+
+
+STEPS = """
+optimizer = Adam(model.parameters())
+def accuracy(model, x):
+    return model(x).argmax(1)
+def right(x):
+    return model(x)
+for epoch in range(9):
+    for step, x in enumerate(batches):
+        loss = model(x).mean()
+        loss.backward()
+        optimizer.step()  # more
+    print(accuracy(model, held))
+"""
+MORE = "# more\n        "
+
+
+@pytest.mark.parametrize(
+    ("text", "is_once"),
+    [
+        (STEPS, True),
+        (STEPS.replace("# more", MORE + "if step % 50 == 0: accuracy(model, held)"), True),
+        (STEPS.replace("# more", MORE + "accuracy(model, x)"), False),
+        (STEPS.replace("# more", MORE + "if loss < 1: accuracy(model, x)"), False),
+        (STEPS.replace("# more", MORE + "right(x)"), False),
+        (STEPS.replace("model(x).mean()", "sum(model(x) for _ in x)"), False),
+    ],
+)
+def test_a_model_that_each_step_calls_once_runs_again_in_evaluations(
+    text: str, is_once: bool
+) -> None:
+    assert list(trained_once(parse_program(text.encode()))) == ["model"] * is_once

@@ -28,8 +28,9 @@ from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, second_call
-from perftui.facts.source.source_calls import call_repeated, matching_line
+from perftui.facts.source.source_calls import call_repeated, in_own_files, matching_line
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
+from perftui.script.evaluation import trained_once
 from perftui.trace.model import NONE
 
 MUCH_FREE = 0.5
@@ -177,7 +178,7 @@ TEACHER = 1.5
 def repeated_forward(facts: Facts) -> Lost | None:
     """A forward pass for the metrics of a batch costs a third of a step."""
     judged, work = operator_work(facts), repeated_passes(facts)
-    if not work.calls or _may_be_another_model(facts):
+    if not work.calls or _may_be_another_model(facts) or in_own_files(facts, trained_once):
         return None
     return judged.lost(
         work,

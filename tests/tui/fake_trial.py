@@ -99,11 +99,7 @@ class FakeTrial(Gate):
         self.asked: list[tuple[Path, str, Path, int]] = []
 
     def __call__(
-        self,
-        run: RunSnapshot,
-        option: FixOption,
-        setup: TrialSetup,
-        earlier: Progress = NO_PAIRS,
+        self, run: RunSnapshot, option: FixOption, setup: TrialSetup, earlier: Progress = NO_PAIRS
     ) -> Iterator[Progress]:
         del earlier
         self.asked.append((run.root, option.fix, setup.directory, setup.steps))

@@ -152,10 +152,7 @@ def test_errors_say_what_to_do(arguments: list[str], words: str) -> None:
         (["report", "damged"], "runs. Did you mean damaged?"),
         (["try", "loader-wrkers"], "no fix is called loader-wrkers. Did you mean loader-workers?"),
         (["apply", "faster", "RUN"], "no fix is called faster. perftui report lists fixes."),
-        (
-            ["explain", "lanch-bound"],
-            "lanch-bound. Did you mean launch-bound?",
-        ),
+        (["explain", "lanch-bound"], "lanch-bound. Did you mean launch-bound?"),
         (["schema", "reprt"], "no command reprt prints JSON. Did you mean report?"),
         (["demo", "--scenario", "anomly"], "no scenario 'anomly'. Did you mean anomaly?"),
         (["demo", "--scenario", "x"], "There are anomaly, "),

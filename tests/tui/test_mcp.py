@@ -189,11 +189,7 @@ async def test_a_wrong_argument_is_an_error_that_says_what_to_do(
                 {"path": "--html=a.html"},
                 "path begins with -: of a file --html=a.html, write",
             ),
-            (
-                "explain",
-                {"name": "nothing"},
-                "no finding or fix is called nothing.",
-            ),
+            ("explain", {"name": "nothing"}, "no finding or fix is called nothing."),
             (
                 "diff",
                 {"fix": "nothing", "path": run.name},

@@ -16,14 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perftui.facts.fact import Facts
-from perftui.facts.ranks.rank_table import (
-    NEWEST,
-    RankRow,
-    RankTable,
-    SlowRank,
-    StepGrid,
-    step_grid,
-)
+from perftui.facts.ranks.rank_table import NEWEST, RankRow, RankTable, SlowRank, StepGrid, step_grid
 from perftui.run.columns import STEP_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout

@@ -19,13 +19,7 @@ from perftui.recorder.windows import (
     problem_of,
     take_samples,
 )
-from perftui.run.columns import (
-    EVENT_COLUMNS,
-    MEMORY_SNAPSHOT,
-    PHASES,
-    STACK_COLUMNS,
-    STEP_COLUMNS,
-)
+from perftui.run.columns import EVENT_COLUMNS, MEMORY_SNAPSHOT, PHASES, STACK_COLUMNS, STEP_COLUMNS
 from perftui.run.layout import RankLayout
 from perftui.telemetry.files import mount_of
 from perftui.wire.ring import DEVICE_FLAG, EVAL_FLAG, INFER_FLAG, PROFILED_FLAG

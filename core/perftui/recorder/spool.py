@@ -16,15 +16,7 @@ import msgspec
 from perftui.run.files import DAMAGE
 from perftui.run.journal import LineTail
 from perftui.wire.control_page import ControlPage, create_control_page
-from perftui.wire.ring import (
-    HEAD,
-    HEAD_OFFSET,
-    KINDS,
-    LOST_NOTES_OFFSET,
-    PAGE,
-    RECORD,
-    VERSION,
-)
+from perftui.wire.ring import HEAD, HEAD_OFFSET, KINDS, LOST_NOTES_OFFSET, PAGE, RECORD, VERSION
 from perftui.wire.spool import Spool
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made inside it

@@ -25,14 +25,7 @@ from perftui.run.control import Hearing, heard_label, is_elsewhere, silence_note
 from perftui.run.files import NewerError
 from perftui.run.journal_table import KEPT_SAMPLES, KEPT_STACKS, KEPT_STEPS, JournalTable
 from perftui.run.layout import RUNS_DIRECTORY, RankLayout, RunLayout, is_run_directory
-from perftui.run.manifest import (
-    BY_HOST,
-    Manifest,
-    ManifestError,
-    Status,
-    named,
-    run_state,
-)
+from perftui.run.manifest import BY_HOST, Manifest, ManifestError, Status, named, run_state
 from perftui.run.table import Table
 
 

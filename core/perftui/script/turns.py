@@ -405,11 +405,7 @@ def _is_linear(loop: ast.AST, needs: str) -> bool:
 
 
 def _does(
-    program: Program,
-    loop: ast.AST,
-    called: dict[str, ast.Call],
-    needs: str,
-    found: list[_Variable],
+    program: Program, loop: ast.AST, called: dict[str, ast.Call], needs: str, found: list[_Variable]
 ) -> Iterator[str]:
     """Words for what a turn does, with the functions of the file that it calls."""
     if needs and _is_linear(loop, needs):

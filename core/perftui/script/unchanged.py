@@ -10,13 +10,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from perftui.script.effects import PURE, PURE_MODULES, reached
-from perftui.script.names import (
-    bindings_of,
-    calls_of,
-    given_for,
-    qualified_name,
-    values_given,
-)
+from perftui.script.names import bindings_of, calls_of, given_for, qualified_name, values_given
 from perftui.script.program import (
     COMPREHENSIONS,
     Function,

@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from perftui.script.names import bindings_of, given_for, qualified_name, values_given
-from perftui.script.program import (
-    Loop,
-    Program,
-    called_name,
-    called_names,
-    receiver,
-    value_given,
-)
+from perftui.script.program import Loop, Program, called_name, called_names, receiver, value_given
 from perftui.script.training import ITSELF, TRAINS, trains
 from perftui.script.turns import Turns, turns_around, turns_of
 

@@ -42,10 +42,7 @@ from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
-_ROOMS = (
-    *(files, tables, media, reporting, arrays, tensors, models, training),
-    standard_library,
-)
+_ROOMS = (*(files, tables, media, reporting, arrays, tensors, models, training), standard_library)
 ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
 

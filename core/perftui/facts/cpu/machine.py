@@ -11,14 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.facts.data_loader.loader import training_loader
-from perftui.facts.fact import (
-    Facts,
-    NotApplicableError,
-    UnknownError,
-    fact,
-    finite,
-    samples,
-)
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact, finite, samples
 from perftui.facts.gpu.cards import own_gpus, peak_reserved
 from perftui.facts.settings import settings
 from perftui.facts.step.judged_step import judged_step

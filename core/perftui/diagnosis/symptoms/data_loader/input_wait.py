@@ -34,12 +34,7 @@ from perftui.facts.data_loader.loader import (
     training_loader,
 )
 from perftui.facts.fact import Facts, fact
-from perftui.facts.source.lines import (
-    FEWEST_SAMPLES,
-    lines_by_time,
-    stack_samples,
-    steady_held,
-)
+from perftui.facts.source.lines import FEWEST_SAMPLES, lines_by_time, stack_samples, steady_held
 from perftui.facts.step.steps import batches_ready, steady_step, step_breakdown, wait_p95
 
 WAIT_LIMITS = Limits("As in TraceML.", 0.10, 0.20)

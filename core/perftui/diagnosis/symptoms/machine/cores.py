@@ -25,13 +25,7 @@ from perftui.facts.cpu.machine import (
     wait_for_own_processes,
 )
 from perftui.facts.cpu.operators import operators
-from perftui.facts.fact import (
-    Facts,
-    NotApplicableError,
-    UnknownError,
-    noted_of_host,
-    trace_fact,
-)
+from perftui.facts.fact import Facts, NotApplicableError, UnknownError, noted_of_host, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_place, line_with

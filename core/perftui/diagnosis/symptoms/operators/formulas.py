@@ -318,7 +318,5 @@ def _formula(facts: Facts) -> Lost | None:
 
 
 FORMULA = replace(
-    slow_operator,
-    lost=_formula,
-    limits=Limits("Without another formula from 25 %.", 0.10, 0.40),
+    slow_operator, lost=_formula, limits=Limits("Without another formula from 25 %.", 0.10, 0.40)
 )

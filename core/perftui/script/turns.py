@@ -55,6 +55,7 @@ _OF_TENSORS = frozenset(
 )
 _GATHERS = frozenset({"append", "stack", "tensor", "array", "float", "int", "len", "range"})
 _DRAWS = re.compile(r"^rand|normal$|multinomial|bernoulli|dropout")
+_ATTENDS = re.compile(r"causal|subsequent_mask|attention|transformer", re.I)
 _ACTS = frozenset({"step", "next", "reset", "send", "recv", "act"})
 _EXTREMES = frozenset({"max", "min", "maximum", "minimum", "logaddexp"})
 
@@ -423,6 +424,7 @@ def _does(
         yield from ["classes"] if {"cross_entropy", "nll_loss"} & called.keys() else []
     if called.keys() <= _GATHERS:
         yield "only"
+    yield from ["decoded"] if _is_decoded(program, loop, found) else []
     counting = {variable.name for variable in found if variable.counts}
     own = {name for node in ast.walk(loop) if (name := bound_name(node))}
     for node in ast.walk(loop):
@@ -435,6 +437,24 @@ def _does(
             for part in _parts(node)
         ):
             yield "gathers"
+
+
+def _is_decoded(program: Program, loop: ast.AST, found: list[_Variable]) -> bool:
+    """Whether a turn calls what attends on all before a position, and reads the last of it."""
+    inside, names = list(ast.walk(loop)), {variable.name for variable in found}
+    own = {bound_name(node) for node in inside}
+    calls = (node for node in inside if isinstance(node, ast.Call))
+    called = (c for c in calls if not qualified_name(program, c.func) and called_name(c) != "len")
+    given = (node for call in called for node in call.args if isinstance(node, ast.Subscript))
+    starts = (
+        isinstance(part, ast.Slice) and not part.lower and variables(part) & names
+        for node in given
+        if variables(node.value).isdisjoint(own)
+        for part in _parts(node)[1:]
+    )
+    ends = (ast.unparse(node.slice) for node in inside if isinstance(node, ast.Subscript))
+    is_last = any(re.search(r", -1\b", end) for end in ends)
+    return is_last and any(starts) and any(map(_ATTENDS.search, program.lines))
 
 
 def _is_taught(program: Program, loop: ast.AST, call: ast.Call) -> bool:

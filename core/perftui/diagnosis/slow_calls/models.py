@@ -25,6 +25,19 @@ ROWS = (
         rules=f"{LOOPS} python-bound",
     ),
     SlowCall(
+        "decoded-by-position",
+        "a decoder is called for each of {over} (line {begins}), on all of {whole} up to there, "
+        "though {whole} is known before",
+        "make one pass over all of {whole} but its last position, with a causal mask "
+        "(is_causal=True, or generate_square_subsequent_mask), and take its result at every "
+        "position",
+        sources.CAUSAL,
+        "*",
+        loop=r"^(time steps|columns) free.* decoded",
+        rules=f"{SLOW} layout-copies compute-bound",
+        where="step",
+    ),
+    SlowCall(
         "recurrent-layer-in-loop",
         "a recurrent layer is called once for each of {over} (line {begins}), though all that it "
         "reads but its own state is known before",

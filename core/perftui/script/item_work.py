@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import takewhile
 
+from perftui.script.effects import reached
 from perftui.script.names import bindings_of, function_of, later_reads, names_bound
 from perftui.script.program import (
     COMPREHENSIONS,
@@ -20,7 +21,7 @@ from perftui.script.program import (
     called_name,
 )
 from perftui.script.training import statement_at
-from perftui.script.uses import Use, reads_given
+from perftui.script.uses import Use, kind_of, reads_given
 
 _MOST = 40
 """Expressions that are followed: a live run is judged every second."""
@@ -93,6 +94,24 @@ def search_at(program: Program, line: int) -> tuple[Use, ...]:
         found = any(isinstance(at, (ast.Return, ast.Break, *COMPREHENSIONS)) for at in inside)
         if isinstance(loop, ast.For) and _is_search(loop) and not found:
             return (Use("search.kept", loop.iter, loop.iter, None, program),)
+    return ()
+
+
+@lru_cache(64)
+def fetched_at(program: Program, line: int) -> tuple[Use, ...]:
+    """``fetch.twice``: the dataset that a sampler reads each time it begins anew, for samples that
+    ``line`` takes part in making."""
+    for function in program.functions.get("__iter__", ()):
+        bases = getattr(program.owner(function), "bases", ())
+        nodes = reached(program, function) if "Sampler" in " ".join(map(ast.unparse, bases)) else ()
+        for node, _ in nodes:
+            whole = node.value if isinstance(node, ast.Subscript) else getattr(node, "iter", None)
+            kind = kind_of(program, whole)
+            items = program.functions.get("__getitem__", ())
+            items = [item for item in items if getattr(program.owner(item), "name", "") == kind]
+            parts = (part for item in items for part, _ in reached(program, item))
+            if whole and any(getattr(part, "lineno", 0) == line for part in parts):
+                return (Use("fetch.twice", whole, whole, None, program),)
     return ()
 
 

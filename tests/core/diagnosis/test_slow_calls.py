@@ -22,7 +22,7 @@ from perftui.diagnosis.symptoms.operators.loops import WHOLE
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
-from perftui.script.item_work import cut_at, search_at
+from perftui.script.item_work import cut_at, fetched_at, search_at
 from perftui.script.program import parse_program
 from perftui.script.unread import unread_at
 from perftui.script.uses import uses_at
@@ -58,6 +58,7 @@ def seen(snippet: str) -> Seen:
     uses += (unread.use,) if unread else ()
     uses += search_at(program, line)
     uses += cut_at(program, line, 2) if where == ITEM else ()
+    uses = (where == ITEM and fetched_at(program, line)) or uses
     rule = "loop-of-indexing" if "!loop" in marks else "page-faults" * ("!wide" in marks)
     return Seen(uses, frames, where, operators, "!cpu" not in marks, "!big" in marks or None, rule)
 

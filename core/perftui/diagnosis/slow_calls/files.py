@@ -34,6 +34,17 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "sampler-fetches",
+        "the sampler fetches samples of {it} itself each time it begins ({line}), most often for "
+        "their lengths, so they are made twice in each epoch",
+        "compute what it needs to know once, in its __init__ or when the data are stored (a list "
+        "of lengths), and index {it} only for batches",
+        sources.LENGTHS,
+        "fetch.twice",
+        frames="^",
+        where="item",
+    ),
+    SlowCall(
         "searched-in-loop",
         "{line} goes through {it} from the beginning each time, to find one",
         "keep a dict, or the cumulative sums of the lengths (np.cumsum), made once in __init__, "

@@ -36,7 +36,7 @@ from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
-from perftui.script.item_work import cut_at, search_at
+from perftui.script.item_work import cut_at, fetched_at, search_at
 from perftui.script.program import program_of
 from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
@@ -160,6 +160,8 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)
+        # However a sample is made, it need not be made twice.
+        uses = fetched_at(program, place.line or 0) or uses
     return Seen(uses, frames, where, operators, on_device, oversized, rule)
 
 

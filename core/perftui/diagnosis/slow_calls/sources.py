@@ -398,6 +398,9 @@ LAST_READ = _issue("Query loss after each inner step", "dragen1860/MAML-Pytorch/
 RARELY_READ = _issue("Metrics only in the steps that log", "datamol-io/graphium/pull/409")
 SCANNED = _issue("Time of searching an item's file", "sdatkinson/neural-amp-modeler/issues/45")
 FRAMES_KEPT = _issue("Decode sampled frames only", "Netflix/void-model/pull/12")
+LENGTHS = _issue(
+    "LengthGroupedSampler slowly iterates over dataset", "huggingface/transformers/issues/10909"
+)
 CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",
     "https://albumentations.ai/docs/3-basic-usage/performance-tuning",

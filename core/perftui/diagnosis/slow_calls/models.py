@@ -25,6 +25,17 @@ ROWS = (
         rules=f"{LOOPS} python-bound",
     ),
     SlowCall(
+        "enlarged-before-head",
+        "{it} is interpolated to full size before the 1 x 1 convolution {x} of {line}, so both "
+        "work on all of its channels at each pixel, forward and backward",
+        "call {x} first, and interpolate what it gives, which has fewer channels: the two commute, "
+        "so the result is the same but for rounding",
+        sources.LOGITS_ENLARGED,
+        "enlarged.head",
+        frames="^",
+        where="step evaluation",
+    ),
+    SlowCall(
         "decoded-by-position",
         "a decoder is called for each of {over} (line {begins}), on all of {whole} up to there, "
         "though {whole} is known before",

@@ -401,6 +401,10 @@ FRAMES_KEPT = _issue("Decode sampled frames only", "Netflix/void-model/pull/12")
 LENGTHS = _issue(
     "LengthGroupedSampler slowly iterates over dataset", "huggingface/transformers/issues/10909"
 )
+LOGITS_ENLARGED = _issue(
+    "Convolutions on features of the original size are dear",
+    "HRNet/HRNet-Semantic-Segmentation/issues/138",
+)
 CROP_FIRST = Source(
     "Albumentations, Optimizing Augmentation Pipelines for Speed",
     "https://albumentations.ai/docs/3-basic-usage/performance-tuning",

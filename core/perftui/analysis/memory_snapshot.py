@@ -16,13 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.intervals import sums
-from perftui.trace.memory_snapshot import (
-    Action,
-    BlockState,
-    EventTable,
-    Frame,
-    MemorySnapshot,
-)
+from perftui.trace.memory_snapshot import Action, BlockState, EventTable, Frame, MemorySnapshot
 from perftui.trace.model import NONE, Int32, Int64, Mask
 
 _TORCH = re.compile(r"[\\/](?:site-packages|dist-packages|pytorch)[\\/]torch[\\/]")

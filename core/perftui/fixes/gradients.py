@@ -207,10 +207,7 @@ def untrained_without(lines: tuple[int, ...]) -> Plan:
     return plan
 
 
-@fix(
-    what="do not compute gradients for parameters that no optimizer holds",
-    risks=(Risk.NORMS,),
-)
+@fix(what="do not compute gradients for parameters that no optimizer holds", risks=(Risk.NORMS,))
 def requires_grad_off(facts: Facts) -> LineChange | None:
     """Parameters that no optimizer holds get requires_grad_(False): backward skips their gradients
     and stops where nothing further down is trained. All other parameters train the same, unless

@@ -11,13 +11,7 @@ from perftui.facts.cpu.machine import THREAD_VARIABLES, cpu_share
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
-from perftui.fixes.fix import (
-    CallChange,
-    fix,
-    has_finding,
-    line_fix,
-    script_with_finding,
-)
+from perftui.fixes.fix import CallChange, fix, has_finding, line_fix, script_with_finding
 from perftui.fixes.option import FixOption, Risk
 from perftui.fixes.source.calls import CallSpec
 from perftui.fixes.source.edits import Edit, ReplaceLiteral, insert_after_imports, wrap

@@ -399,11 +399,7 @@ def loader_no_workers(facts: Facts) -> CallChange | None:
     title = f"num_workers {loader.num_workers} -> 0" if loader.num_workers else "no workers"
     # Arguments that only workers can have are left out with them.
     change = loader_change(
-        loader,
-        title,
-        {"num_workers": 0},
-        _why_not_without(facts, loader),
-        WITHOUT_WORKERS,
+        loader, title, {"num_workers": 0}, _why_not_without(facts, loader), WITHOUT_WORKERS
     )
     lacks = "without prefetch_factor and other arguments for workers"
     return replace(change, advice=f"{change.advice} {lacks}")

@@ -105,11 +105,7 @@ NSYS = Format((".sqlite", ".db"), _is_database, _nsys_loader, _is_nsys)
 KINETO = Format((".json", ".gz", ".trace"), lambda _: True, _kineto_loader, _is_kineto)
 """Chrome traces as ``torch.profiler`` exports them, plain or gzip."""
 
-FORMATS = (
-    NSYS_REPORT,
-    NSYS,
-    KINETO,
-)
+FORMATS = (NSYS_REPORT, NSYS, KINETO)
 """In order of recognition; the last one reports the errors of any other file."""
 
 ENDINGS = tuple(dict.fromkeys(ending for fmt in FORMATS for ending in fmt.endings))

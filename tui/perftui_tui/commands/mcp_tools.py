@@ -197,16 +197,10 @@ _PATH = Argument(
 _RUN = Argument("path", "A run's id or directory. Default: the newest run.")
 _FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the best one.")
 FULL = Argument(
-    "full",
-    "All details, tables cut to rows, in place of at most 2,000 bytes.",
-    bool,
-    is_ours=True,
+    "full", "All details, tables cut to rows, in place of at most 2,000 bytes.", bool, is_ours=True
 )
 _ROWS = Argument(
-    "rows",
-    f"The most items in each table of the answer (default {ROWS}).",
-    int,
-    is_ours=True,
+    "rows", f"The most items in each table of the answer (default {ROWS}).", int, is_ours=True
 )
 
 

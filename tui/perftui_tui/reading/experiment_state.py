@@ -7,13 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perftui import format as fmt
-from perftui.experiments.trial_verdict import (
-    FEWEST_STEPS,
-    LOOKS,
-    Stage,
-    TrialVerdict,
-    next_look,
-)
+from perftui.experiments.trial_verdict import FEWEST_STEPS, LOOKS, Stage, TrialVerdict, next_look
 from perftui.run.layout import trials_of
 
 if TYPE_CHECKING:

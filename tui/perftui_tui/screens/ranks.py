@@ -24,13 +24,7 @@ from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, filled_steps
 from perftui_tui.keys.own_keys import bindings
-from perftui_tui.look.format import (
-    format_bytes,
-    format_count,
-    format_ns,
-    format_percent,
-    share,
-)
+from perftui_tui.look.format import format_bytes, format_count, format_ns, format_percent, share
 from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, wrap
 from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.snapshot import Snapshot, name_within, style_of

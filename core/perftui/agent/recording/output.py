@@ -136,12 +136,7 @@ def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> 
     Raises:
         OSError: no room.
     """
-    facts = {
-        "version": VERSION,
-        "capacity": capacity,
-        **facts,
-        "rings_before": _rings_before(path),
-    }
+    facts = {"version": VERSION, "capacity": capacity, **facts, "rings_before": _rings_before(path)}
     return RingWriter(create_file(path, PAGE + capacity * SIZE, facts, LOST_NOTES_OFFSET), capacity)
 
 

@@ -31,13 +31,7 @@ from perftui_tui.panes.machine import (
     workers,
 )
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
-from perftui_tui.panes.step_bar import (
-    cause_text,
-    gap_text,
-    last_step,
-    last_step_title,
-    operators,
-)
+from perftui_tui.panes.step_bar import cause_text, gap_text, last_step, last_step_title, operators
 from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import (
     NextThing,

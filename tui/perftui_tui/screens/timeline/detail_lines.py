@@ -22,13 +22,7 @@ from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
 from perftui_tui.panes.step_bar import cause_text, gap_text
-from perftui_tui.screens.timeline.detail_pane import (
-    Line,
-    Target,
-    cut,
-    exact_lines,
-    place_of_event,
-)
+from perftui_tui.screens.timeline.detail_pane import Line, Target, cut, exact_lines, place_of_event
 from perftui_tui.screens.timeline.navigation import Selection, place_of
 from perftui_tui.screens.timeline.track_cells import kind_of, phase_label
 

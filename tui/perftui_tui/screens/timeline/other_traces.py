@@ -6,12 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from perftui.analysis.merged_ranks import (
-    Evidence,
-    RankAnalysis,
-    RankClock,
-    merge_ranks,
-)
+from perftui.analysis.merged_ranks import Evidence, RankAnalysis, RankClock, merge_ranks
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import open_trace
 from perftui.facts.fact import RankPaths

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,6 @@ def test_a_quick_read_is_repeated_every_second_and_a_slow_one_less_often(
 ) -> None:
     monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
     assert source.pause_after(0.002) == 1.0
-    monkeypatch.setattr(source, "POLL_SECONDS", 1.0)
     monkeypatch.setattr(source, "DUTY", 0.01)
     assert source.pause_after(0.1) == pytest.approx(10.0)
     assert source.pause_after(5.0) == source.LONGEST_POLL_SECONDS
@@ -81,11 +81,11 @@ def failing(work: Callable[..., object], times: int) -> Callable[..., object]:
 async def test_a_disk_that_fails_for_a_moment_ends_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunView, "read", failing(RunView.read, source.TRIES - 1))
+    monkeypatch.setattr(RunReader, "poll", failing(RunReader.poll, source.TRIES - 1))
     root = write_run(tmp_path / "runs", steps=5)
     async with opened(root) as (app, pilot):
         await until_shown(pilot, "step 5 ")
-        monkeypatch.setattr(RunView, "read", failing(RunView.read, source.TRIES - 1))
+        monkeypatch.setattr(RunReader, "poll", failing(RunReader.poll, source.TRIES - 1))
         grow(root, 5, 60)
         await until_shown(pilot, "step 60 ")
         assert app.failure is None
@@ -157,38 +157,22 @@ async def test_the_end_of_a_run_reaches_a_terminal_that_is_behind(
         await until(pilot, lambda: app.snapshot and not app.snapshot.phase.is_live, "the end")
 
 
-def test_only_the_first_picture_does_not_wait_for_a_window(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_only_the_first_window_is_announced_while_it_is_read(
+    tmp_path: Path, is_there: bool
+) -> None:
     root = write_run(tmp_path / "runs")
     windows = RunLayout(root).rank(0).windows
     windows.mkdir(parents=True, exist_ok=True)
-
-    def window(name: str) -> None:
-        even_steps().write(windows / f"{name}.pt.trace.json")
-
-    window("1")
     view = RunView(root, lambda: START, lambda: False)
-    before = view.read()
-    assert (before.analysis, before.is_reading) == (None, True)
-    assert view.unfinished
-    after = view.read()
-    assert after.analysis is not None
-    assert not after.is_reading
-    assert not view.unfinished
-    window("2")
-    assert view.read().analysis is not after.analysis
-
-
-def test_the_first_window_is_announced_while_it_is_read(tmp_path: Path) -> None:
-    root = write_run(tmp_path / "runs")
-    view = RunView(root, lambda: START, lambda: False)
-    assert not view.read().is_reading
-    windows = RunLayout(root).rank(0).windows
-    windows.mkdir(parents=True, exist_ok=True)
+    assert is_there or not view.read().is_reading
     even_steps().write(windows / "1.pt.trace.json")
     announced = view.read()
     assert (announced.analysis, announced.is_reading, view.unfinished) == (None, True, True)
-    read = view.read()
-    assert (read.analysis is not None, read.is_reading, view.unfinished) == (True, False, False)
+    after = view.read()
+    assert (after.analysis is not None, after.is_reading, view.unfinished) == (True, False, False)
+    even_steps().write(windows / "2.pt.trace.json")
+    assert view.read().analysis is not after.analysis
 
 
 def test_a_run_is_shown_before_what_judges_is_loaded(
@@ -216,14 +200,32 @@ def test_a_run_is_shown_before_what_judges_is_loaded(
     assert verdict(first) == ((" JUDGING    ", "accent"), "still judging what was recorded")
 
 
-def test_a_run_that_cannot_be_read_is_reported_once(
+def test_steps_go_on_while_a_judgement_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "JUDGE", "not.loaded")
-    posted: list[Message] = []
-    reading = source.RunSource(tmp_path / "nowhere", lambda one: not posted.append(one))
-    reading._look_first()
-    assert posted == []
+    root, judge, may_end = write_run(tmp_path, steps=40), RunView.judge, threading.Event()
+    received: list[Snapshot] = []
+    looks: list[RunSnapshot] = []
+
+    def slow(view: RunView, run: RunSnapshot) -> Snapshot:
+        looks.append(run)
+        assert len(looks) != 3 or may_end.wait(10)
+        return judge(view, run)
+
+    def post(message: Message) -> bool:
+        received.append(message.snapshot)
+        grow(root, 39 + len(received), 40 + len(received))
+        may_end.set() if len(received) == 20 else None
+        reading.stop() if len(looks) > 3 else None
+        return True
+
+    for name in ("POLL_SECONDS", "PATIENCE_SECONDS"):
+        monkeypatch.setattr(source, name, 0.01)
+    monkeypatch.setattr(RunView, "judge", slow)
+    reading = source.RunSource(root, post, lambda: NOW)
+    reading.read()
+    assert [one.train_steps for one in received] == [*range(40, 40 + len(received))]
+    assert received[10].diagnosis is received[19].diagnosis is not received[-1].diagnosis
 
 
 @pytest.mark.subprocess
@@ -283,15 +285,11 @@ def workers(lookup: Pictures, facts: Facts) -> FixOption:
     return lookup.options([FINDING], facts)[FINDING.rule][0]
 
 
-def test_a_machine_that_fills_up_is_warned_of(facts: Facts) -> None:
+def test_a_machine_that_fills_up_is_warned_of_and_ranks_share_its_cores(facts: Facts) -> None:
     lookup = Pictures(0, lambda: False)
     assert Risk.CORES not in workers(lookup, facts).risks
     busy = replace(IDLE, tree_cores=3.6, machine_cores=3.6)
     assert Risk.CORES in workers(lookup, changed(facts, {machine_use: busy})).risks
-
-
-def test_more_ranks_share_the_cores(facts: Facts) -> None:
-    lookup = Pictures(0, lambda: False)
     alone = workers(lookup, facts).title
     assert workers(lookup, changed(facts, {ranks_here: 2})).title != alone
 

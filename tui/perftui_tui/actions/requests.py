@@ -85,7 +85,7 @@ def ask_for_evidence(snapshot: Snapshot) -> Question | None:
     what was asked."""
     from perftui.diagnosis.asking import question_to_ask
 
-    if snapshot.facts is None or not snapshot.goes_on:
+    if snapshot.facts is None or snapshot.facts.run is not snapshot.run or not snapshot.goes_on:
         return None
     question = question_to_ask(snapshot.diagnosis, snapshot.facts)
     if question is not None:

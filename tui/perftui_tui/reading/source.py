@@ -8,9 +8,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.message import Message
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from perftui.facts.fact import Facts
     from perftui.facts.ranks.rank_table import RankTable
     from perftui.facts.ranks.traced_ranks import TracedRank
-    from perftui.run.reader import RunReader
+    from perftui.run.reader import RunReader, RunSnapshot
     from perftui.trace.nsys.report import Exporting
     from perftui_tui.reading.view import RunView, SteadyVerdict
 
@@ -83,6 +85,7 @@ class RanksRead(Newest):
     """Why other ranks could not be read."""
 
 
+T = TypeVar("T")
 Post = Callable[[Message], bool]
 Clock = Callable[[], int]
 
@@ -165,9 +168,8 @@ POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
 
 DUTY = 0.008
-"""Share of a core that reading may take, drawing what was read taking twice as much: the training
-needs the rest. Where Python is slow a picture comes a little later than each second, and a run of a
-million steps, which takes half a second to read and judge, is read every fifteen."""
+"""Share of a core that reading may take, judging as much, and drawing twice as much: the training
+needs the rest. A run of a million steps is judged every fifteen seconds."""
 
 LONGEST_POLL_SECONDS = 15.0
 
@@ -175,8 +177,8 @@ JUDGE = "perftui_tui.reading.view"
 """The module that loads all rules and fixes: 0.2 to 0.6 s, on slow machines as much as all that the
 first frame needs."""
 
-DRAWN_SECONDS = 1.0
-"""Seconds to wait at most until the first frame is drawn."""
+PATIENCE_SECONDS = 1.0
+"""Seconds to wait at most until the first frame is drawn, or a picture is judged."""
 
 TRIES = 5
 """Failed reads in a row before it is reported: a network disk comes back."""
@@ -196,65 +198,95 @@ class RunSource(ReadingThread):
         self._clock = clock
         self._rank_number = rank_number
         self._failures = 0
+        self._judges: tuple[RunView, SteadyVerdict] | None = None
+        self._judging: Future[tuple[Snapshot, float]] | None = None
+        self._judged: Snapshot | None = None
+        self._pause, self._due, self._cost = POLL_SECONDS, 0.0, 0.0
+        """Seconds between the last judgement and the next, 0 where that has something to add; the
+        monotonic time of the next; the CPU seconds of the last."""
 
     def read(self) -> None:
-        reader = self._look_first()
-        from perftui_tui.reading.view import RunView, SteadyVerdict
+        from perftui.run.reader import RunReader
 
-        steady = SteadyVerdict()
-        view = RunView(
-            self.path, self._clock, self.stopped.is_set, self._rank_number, reader, self._progressed
-        )
-        before = 0.0
+        reader, before = RunReader(self.path), 0.0
         while not self.stopped.is_set():
             began = time.thread_time()
-            if not self._post_one(view, steady):
+            if not self._post_one(reader):
                 break
             cost = time.thread_time() - began
-            # A cost that comes once (imports, a new window) is no reason to look away for long.
-            if not view.unfinished:
+            if self._judging is None and self._pause:
                 self.stopped.wait(pause_after(min(cost, before)))
             before = cost
 
-    def _look_first(self) -> RunReader | None:
-        """Post the run before it is judged, where all that judges has yet to be loaded: the first
-        frame does not wait for that, nor is it slowed by it. Returns what has read it."""
-        if JUDGE in sys.modules:
-            return None
+    def _with_steps_of(self, run: RunSnapshot) -> Snapshot:
+        """What was judged last, if anything, with the steps and samples of ``run``."""
         from perftui.facts.fact import Facts
-        from perftui.run.reader import RunReader
         from perftui_tui.reading.first_look import unjudged
 
-        reader, number = RunReader(self.path), self._rank_number
-        try:
-            run = reader.poll()
-        except (ManifestError, OSError):
-            # Every read after this one meets it too, and reports it.
-            return None
-        snapshot = unjudged(run, Facts(run, None, number), number, self._clock())
-        self.report(SnapshotReceived(snapshot))
-        self.is_drawn.wait(DRAWN_SECONDS)
-        return reader
+        number = self._rank_number
+        new = unjudged(run, Facts(run, None, number), number, self._clock())
+        names = ("now_ns", "phase", "run", "breakdown", "step_ms", "train_steps", "train")
+        return replace(self._judged or new, **{name: getattr(new, name) for name in names})
 
     def _progressed(self, window: Path, done: float | None) -> None:
         self.report(LoadProgressed(window, done))
 
-    def _post_one(self, view: RunView, steady: SteadyVerdict) -> bool:
-        """Post a picture; whether another may follow."""
+    def _post_one(self, reader: RunReader) -> bool:
+        """Post a picture, judged if that is due and soon done; whether another may follow."""
         try:
-            snapshot = steady.hold(view.read())
+            run = reader.poll()
+            is_over = run.manifest.status.is_over
+            if self.first is None and JUDGE not in sys.modules:
+                # The first frame neither waits for what judges to be loaded, nor is slowed by it.
+                self.report(SnapshotReceived(self._with_steps_of(run)))
+                self.is_drawn.wait(PATIENCE_SECONDS)
+            if self._judging is None and (is_over or time.monotonic() >= self._due):
+                self._judging = in_thread(partial(self._judge, run))
+            if self._judging is not None and wait([self._judging], PATIENCE_SECONDS).done:
+                judging, self._judging = self._judging, None
+                self._judged, self._pause = judging.result()
+                self._due = time.monotonic() + self._pause
         except (ManifestError, OSError) as error:
             self._failures += 1
             if self._failures == TRIES:
                 self.report(SourceFailed(str(error)))
             return True
-        self._failures = 0
-        self.report(SnapshotReceived(snapshot))
-        return snapshot.phase.is_live or view.unfinished
+        self._failures, judged = 0, self._judged
+        if judged is not None and (judged.run is run or not judged.phase.is_live):
+            self.report(SnapshotReceived(judged))
+        elif not is_over:
+            self.report(SnapshotReceived(self._with_steps_of(run)))
+        goes_on = judged is None or judged.phase.is_live or not self._pause
+        return goes_on or self._judging is not None
+
+    def _judge(self, run: RunSnapshot) -> tuple[Snapshot, float]:
+        """``run`` judged, and the pause until the next time."""
+        from perftui_tui.reading.view import RunView, SteadyVerdict
+
+        given = (self.path, self._clock, self.stopped.is_set, self._rank_number, self._progressed)
+        view, steady = self._judges = self._judges or (RunView(*given), SteadyVerdict())
+        snapshot = steady.hold(view.judge(run))
+        before, self._cost = self._cost, time.thread_time()
+        # A cost that comes once (imports, a new window) is no reason to look away for long.
+        return snapshot, 0.0 if view.unfinished else pause_after(min(before, self._cost))
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """The result of ``work``, which begins on a thread that nobody waits for at the end."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except Exception as error:  # noqa: BLE001 - raised where the result is taken up
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="Judging", daemon=True).start()
+    return future
 
 
 def pause_after(cost: float) -> float:
-    """Seconds to wait after a read that took ``cost`` seconds of CPU time."""
+    """Seconds to wait after what took ``cost`` seconds of CPU time."""
     return min(max(POLL_SECONDS, cost / DUTY), max(POLL_SECONDS, LONGEST_POLL_SECONDS))
 
 

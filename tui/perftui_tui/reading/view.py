@@ -227,8 +227,7 @@ class SteadyVerdict:
 class RunView:
     """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
-    ``reader`` is one of that run that has begun to read it; ``progress`` is called with what was
-    read of a window, from 0 to 1, and with None once it is read.
+    ``progress`` is called with what was read of a window, from 0 to 1, and with None once it is.
 
     Raises:
         ManifestError: on ``read``, where the directory is not a readable run.
@@ -240,11 +239,10 @@ class RunView:
         clock: Callable[[], int],
         cancelled: Callable[[], bool],
         rank_number: int = 0,
-        reader: RunReader | None = None,
         progress: Callable[[Path, float | None], None] = lambda *_: None,
     ) -> None:
         self._rank_number = rank_number
-        self._reader = reader or RunReader(root)
+        self._reader = RunReader(root)
         self._clock = clock
         self._cancelled = cancelled
         self._progress = progress
@@ -259,9 +257,13 @@ class RunView:
         """Whether the next read has something to add, whether or not the run is over."""
 
     def read(self) -> Snapshot:
-        """The run as it is now. The first picture, and that in which the first window appears, do
-        not wait for it to be analysed: they show that it is being read."""
-        run = self._reader.poll()
+        """The run as it is now, judged."""
+        return self.judge(self._reader.poll())
+
+    def judge(self, run: RunSnapshot) -> Snapshot:
+        """``run`` and what is found in it, on any thread but on one at a time. The first picture,
+        and that in which the first window appears, do not wait for it to be analysed: they show
+        that it is being read."""
         rank = run.rank(self._rank_number)
         if (number := rank.rank if rank else None) != self._rank:
             # The last window was another rank's.

@@ -29,11 +29,11 @@ def label(text: str, style: str) -> Span:
 
 
 def waits_for_window(snapshot: Snapshot) -> bool:
-    """Whether nothing is judged yet, or a window that is being read may yet show what the steps do
+    """Whether steps are not judged yet, or a window that is being read may yet show what they do
     not: nothing was found, or all seems well."""
     top = snapshot.diagnosis.top
     if not snapshot.is_judged:
-        return True
+        return snapshot.train_steps > 0 or not snapshot.phase.is_live
     return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
 
 

@@ -83,6 +83,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
     ]
     assert "80 steps" in " ".join(lines)
     assert not any("ratio" in line for line in lines)
+    assert "3:20 so far; the result any moment now" in trial_shown(BEGUN, 300.0)
     lines = trial_shown(replace(BEGUN, plan=TrialPlan(80)))
     assert "1:40 so far; time left is known after the first run" in lines
 

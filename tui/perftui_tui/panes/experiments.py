@@ -83,12 +83,18 @@ STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable
 """By the outcome of a trial."""
 
 
+SOON_SECONDS = 5.0
+"""What is left of an estimate of tens of seconds once it is over."""
+
+
 def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     """About how long it takes until the result is looked at next; ``is_whole`` where there is room
     for how many pairs it may take then."""
     left = seconds_left(state, now)
     if left is None:
         return "time left is known after the first run"
+    if left < SOON_SECONDS:
+        return "the result any moment now"
     may_go_on = is_whole and state.look < state.last_look
     further = f", up to pair {state.last_look} if not clear" if may_go_on else ""
     return f"about {fmt.rough_time(left)} to pair {state.look}{further}"

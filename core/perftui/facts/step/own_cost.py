@@ -193,14 +193,17 @@ def over_budget(facts: Facts) -> float | None:
 def own_cost_text(facts: Facts) -> tuple[str, bool] | None:
     """Recording cost of the rank's steps so far, in words, and whether it is certainly over the
     limit; None if unknown. If that is unclear, as steps vary anyway, the upper bound is told too;
-    no limit if none was set."""
+    no limit if none was set. A window takes a run over it until enough steps without follow."""
     cost, limit = recording_cost(facts), overhead_budget(facts)
     if cost is None:
         return None
     taken, most = cost.total / cost.whole, cost.at_most / cost.whole
     may_be_over = limit is not None and taken <= limit < most
     is_over = limit is not None and taken > limit
-    return cost_text(taken, limit, most if may_be_over else None), is_over
+    text = cost_text(taken, limit, most if may_be_over else None)
+    if is_over and not run_is_over(facts) and cost.hooks <= (limit or 0) * cost.whole:
+        return text.replace(",", " so far,"), False
+    return text, is_over
 
 
 def cost_text(taken: float, limit: float | None = None, most: float | None = None) -> str:

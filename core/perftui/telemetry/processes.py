@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -406,8 +406,10 @@ class ProcessTreeSource:
         had_main = main is not None and any(old.identity == main.identity for old, _ in pairs)
         is_new = not had_main or (len(after) > 1 and len(pairs) == 1)
         resident = dict.fromkeys(ROLES, 0.0)
+        # Until one trains, that is taken to be the script.
+        owners = roles if roles.ranks or not main else replace(roles, ranks=frozenset([main.pid]))
         for reading in after.values():
-            resident[roles.of(reading.pid)] += reading.rss
+            resident[owners.of(reading.pid)] += reading.rss
         change = Change([*after.values()], pairs, by_role, seconds, is_new, resident)
         return [value(change) for value in self._values]
 

@@ -88,8 +88,7 @@ async def test_a_disk_that_fails_for_a_moment_ends_nothing(
         monkeypatch.setattr(RunReader, "poll", failing(RunReader.poll, source.TRIES - 1))
         grow(root, 5, 60)
         await until_shown(pilot, "step 60 ")
-        assert app.failure is None
-        assert not app._notifications
+        assert (app.failure, len(app._notifications)) == (None, 0)
 
 
 async def test_a_run_that_comes_back_is_shown_again(tmp_path: Path) -> None:
@@ -191,8 +190,7 @@ def test_a_run_is_shown_before_what_judges_is_loaded(
     reading = source.RunSource(write_run(tmp_path, **ENDED), post, lambda: NOW)
     reading.read()
     first, *others = received
-    assert not first.is_judged
-    assert all(one.is_judged for one in others)
+    assert (first.is_judged, {one.is_judged for one in others}) == (False, {True})
     # What needs no judging is the same.
     for name in ("phase", "title", "breakdown", "step_ms", "train_steps", "rank_number"):
         assert getattr(first, name) == getattr(others[-1], name), name
@@ -250,14 +248,12 @@ import numpy
 print(len(os.listdir("/proc/self/task")), os.environ.get(BLAS_THREADS))
 """
     environment = {key: value for key, value in os.environ.items() if key != BLAS_THREADS}
-    if given is not None:
-        environment[BLAS_THREADS] = given
+    environment |= {BLAS_THREADS: given} if given is not None else {}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     threads, after = done.stdout.split()
-    assert after == str(given)
-    assert given is not None or threads == "1"
+    assert (after, given or threads) == (str(given), given or "1")
 
 
 FINDING = Finding("input-in-main-thread", Severity.CRITICAL, "", fixes=("loader-workers",))

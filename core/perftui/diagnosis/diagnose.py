@@ -167,8 +167,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     remedies for launching (CUDA graphs, compiling) only work once the host neither waits nor does
     work of its own. Likewise, a rank that the others wait for ranks before exposed communication,
     which is their waiting. Work that is repeated ranks before what is left of the part that it is
-    in. A cause that slows all operators, or all Python, ranks before what it
-    makes longer.
+    in. A cause that slows all operators, or all Python, ranks before what it makes longer.
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
     alone = max((_without_python(one) for one in findings if _is_launching(one)), default=0.0)

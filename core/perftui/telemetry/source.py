@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -260,19 +261,21 @@ def _answer(
 def side_by_side(tasks: Sequence[Callable[[], T]], seconds: float) -> list[T | Exception]:
     """The result or exception of each task, all begun at once; ``TimeoutError`` after ``seconds``,
     while the task may go on for ever."""
-    results: list[T | Exception] = [TimeoutError(f"no answer within {seconds:g} s") for _ in tasks]
+    futures = [in_thread(task) for task in tasks]
+    done, late = wait(futures, seconds).done, TimeoutError(f"no answer within {seconds:g} s")
+    # ``in_thread`` keeps no other exceptions.
+    return [one.exception() or one.result() if one in done else late for one in futures]  # type: ignore[misc]
 
-    def run(number: int, task: Callable[[], T]) -> None:
+
+def in_thread(task: Callable[[], T]) -> Future[T]:
+    """The result of ``task``, which begins on a thread that nobody waits for at the end."""
+    future: Future[T] = Future()
+
+    def run() -> None:
         try:
-            results[number] = task()
+            future.set_result(task())
         except Exception as error:  # noqa: BLE001 - for the caller to judge
-            results[number] = error
+            future.set_exception(error)
 
-    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(tasks)]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    # A task that ends later must not change the returned results.
-    return [*results]
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -205,9 +205,8 @@ def test_what_processes_do_is_split_by_their_roles(
         assert row[f"processes.{role}_cpu"] == (pytest.approx(100 * done / 2) if pids else None)
         assert row[f"processes.{role}_read"] == (pytest.approx(1000 * done / 2) if pids else None)
         assert row[f"processes.{role}_write"] == (0 if 1 in pids else None)
-        holders = Roles(ranks or frozenset([1]), workers)  # with none, the script is one
-        held = sum(spent[pid] for pid in spent if holders.of(pid) == role)
-        assert row[f"processes.{role}_rss"] == 4096 * held
+        kept = [pid for pid in spent if Roles(ranks or frozenset([1]), workers).of(pid) == role]
+        assert row[f"processes.{role}_rss"] == 4096 * sum(spent[pid] for pid in kept)
     assert row["processes.rss"] == sum(row[f"processes.{role}_rss"] for role in ROLES)
     for role in ("ranks", "workers"):
         done = [spent[pid] for pid in of_role[role]]

@@ -123,9 +123,7 @@ def run_again(
 
     launch = rerun_launch(run, option, is_written=is_written) if option else repeat_launch(run)
     stop_training(run.root, cancelled, StopReason.RERUN)
-    if cancelled.is_set():
-        return None
-    return start(replace(launch, columns=size[0], rows=size[1]))
+    return None if cancelled.is_set() else start(replace(launch, columns=size[0], rows=size[1]))
 
 
 def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) -> None:

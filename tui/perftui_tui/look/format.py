@@ -89,9 +89,7 @@ def format_percent(fraction: float | None) -> str:
         return f"{fraction * 100:.0f} %"
     if 0 < fraction < 0.0005:
         return "<0.1 %"
-    if 0.9995 <= fraction < 1:
-        return ">99.9 %"
-    return f"{fraction * 100:.1f} %"
+    return ">99.9 %" if 0.9995 <= fraction < 1 else f"{fraction * 100:.1f} %"
 
 
 _LONG_NS = 10_000_000_000

@@ -83,17 +83,13 @@ STYLES = {"faster": "good", "slower": "bad", "no effect": "bad", "not comparable
 """By the outcome of a trial."""
 
 
-SOON_SECONDS = 5.0
-"""What is left of an estimate of tens of seconds once it is over."""
-
-
 def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     """About how long it takes until the result is looked at next; ``is_whole`` where there is room
     for how many pairs it may take then."""
     left = seconds_left(state, now)
     if left is None:
         return "time left is known after the first run"
-    if left < SOON_SECONDS:
+    if left < 5.0:  # a rough time is ten seconds at least
         return "the result any moment now"
     may_go_on = is_whole and state.look < state.last_look
     further = f", up to pair {state.last_look} if not clear" if may_go_on else ""
@@ -110,9 +106,7 @@ def figures(state: TrialState, now: float) -> list[Span]:
 def running(state: TrialState) -> str:
     """What runs, in a few words: ``pair 3 of 6``."""
     run = state.job.run
-    if run is None:
-        return "starting"
-    return run.before_pairs or f"pair {run.pair} of {state.look}"
+    return run.before_pairs or f"pair {run.pair} of {state.look}" if run else "starting"
 
 
 def bar_rows(state: TrialState, cells: int) -> list[Row]:

@@ -181,9 +181,7 @@ def _power(card: Card) -> Figure:
 
 def _temperature(card: Card) -> Figure:
     now = card.now("temperature")
-    if now is None:
-        return Figure("")
-    return Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
+    return Figure("") if now is None else Figure(f"{now:3.0f} °C", "warn" if now >= HOT else "dim")
 
 
 def _clock(card: Card) -> Figure:

@@ -121,9 +121,7 @@ def _start_of_run(snapshot: Snapshot) -> str:
 def _how_far(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
         return f"after {several(snapshot.train_steps, 'step')}, too few to judge"
-    if snapshot.torch_imported:
-        return "without a training step"
-    return "before it used torch"
+    return "without a training step" if snapshot.torch_imported else "before it used torch"
 
 
 MARKS: dict[Severity, Span] = {

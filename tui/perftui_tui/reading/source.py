@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -85,7 +85,6 @@ class RanksRead(Newest):
     """Why other ranks could not be read."""
 
 
-T = TypeVar("T")
 Post = Callable[[Message], bool]
 Clock = Callable[[], int]
 
@@ -228,9 +227,6 @@ class RunSource(ReadingThread):
         names = ("now_ns", "phase", "run", "breakdown", "step_ms", "train_steps", "train")
         return replace(self._judged or new, **{name: getattr(new, name) for name in names})
 
-    def _progressed(self, window: Path, done: float | None) -> None:
-        self.report(LoadProgressed(window, done))
-
     def _post_one(self, reader: RunReader) -> bool:
         """Post a picture, judged if that is due and soon done; whether another may follow."""
         try:
@@ -241,6 +237,8 @@ class RunSource(ReadingThread):
                 self.report(SnapshotReceived(self._with_steps_of(run)))
                 self.is_drawn.wait(PATIENCE_SECONDS)
             if self._judging is None and (is_over or time.monotonic() >= self._due):
+                from perftui.telemetry.source import in_thread
+
                 self._judging = in_thread(partial(self._judge, run))
             if self._judging is not None and wait([self._judging], PATIENCE_SECONDS).done:
                 judging, self._judging = self._judging, None
@@ -263,26 +261,13 @@ class RunSource(ReadingThread):
         """``run`` judged, and the pause until the next time."""
         from perftui_tui.reading.view import RunView, SteadyVerdict
 
-        given = (self.path, self._clock, self.stopped.is_set, self._rank_number, self._progressed)
-        view, steady = self._judges = self._judges or (RunView(*given), SteadyVerdict())
+        given = (self.path, self._clock, self.stopped.is_set, self._rank_number)
+        told = lambda window, done: self.report(LoadProgressed(window, done))  # noqa: E731
+        view, steady = self._judges = self._judges or (RunView(*given, told), SteadyVerdict())
         snapshot = steady.hold(view.judge(run))
         before, self._cost = self._cost, time.thread_time()
         # A cost that comes once (imports, a new window) is no reason to look away for long.
         return snapshot, 0.0 if view.unfinished else pause_after(min(before, self._cost))
-
-
-def in_thread(work: Callable[[], T]) -> Future[T]:
-    """The result of ``work``, which begins on a thread that nobody waits for at the end."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except Exception as error:  # noqa: BLE001 - raised where the result is taken up
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="Judging", daemon=True).start()
-    return future
 
 
 def pause_after(cost: float) -> float:

@@ -124,9 +124,7 @@ def _status(one: Listed) -> str:
     manifest = one.entry.manifest
     if manifest is None:
         return "damaged"
-    if not manifest.status.is_over:
-        return f"● {manifest.status.value}"
-    return manifest.state
+    return f"● {manifest.status.value}" if not manifest.status.is_over else manifest.state
 
 
 def _verdict(one: Listed) -> str:

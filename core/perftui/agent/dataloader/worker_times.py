@@ -99,9 +99,7 @@ def inside(part: Any) -> Sequence[Any] | None:
         return list(dict.values(part))
     if isinstance(part, list):
         return list(list.__iter__(part))
-    if isinstance(part, tuple):
-        return list(tuple.__iter__(part))
-    return None
+    return list(tuple.__iter__(part)) if isinstance(part, tuple) else None
 
 
 class PageFile(Page):

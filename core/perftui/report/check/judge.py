@@ -293,9 +293,7 @@ def _too_early(facts: Facts) -> str:
     steps = diagnosis(facts).steady_steps
     if facts.run is not None and steps < MANY_STEPS:
         return f"{steps} of {MANY_STEPS} steady steps are too few to judge"
-    if facts.run is None and steps == 1:
-        return "a trace of one step is too little to judge"
-    return ""
+    return "a trace of one step is too little to judge" if facts.run is None and steps == 1 else ""
 
 
 def _beside(finding: Finding, before: Facts | None, least: Severity) -> tuple[State, str]:

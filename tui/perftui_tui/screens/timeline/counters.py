@@ -74,9 +74,7 @@ def value_text(value: float, unit: str) -> str:
     """A value as a person reads it."""
     if unit == BATCHES and value == 1:
         return "1 batch"
-    if unit in _WHOLE:
-        return f"{value:,.0f} {unit}"
-    return quantity(value, unit)
+    return f"{value:,.0f} {unit}" if unit in _WHOLE else quantity(value, unit)
 
 
 def track_labels(counter: Counter) -> tuple[str, ...]:

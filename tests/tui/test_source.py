@@ -157,9 +157,7 @@ async def test_the_end_of_a_run_reaches_a_terminal_that_is_behind(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_only_the_first_window_is_announced_while_it_is_read(
-    tmp_path: Path, is_there: bool
-) -> None:
+def test_a_first_window_is_announced_while_it_is_read(tmp_path: Path, is_there: bool) -> None:
     root = write_run(tmp_path / "runs")
     windows = RunLayout(root).rank(0).windows
     windows.mkdir(parents=True, exist_ok=True)

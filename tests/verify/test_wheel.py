@@ -28,10 +28,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES = {
-    "perftui/agent/native/_compiled.abi3.so",
-    "perftui/trace/columns/_native.so",
-}
+LIBRARIES = {"perftui/agent/native/_compiled.abi3.so", "perftui/trace/columns/_native.so"}
 
 TRAIN = """\
 import importlib.metadata, sys

@@ -86,10 +86,7 @@ def test_switches_are_written_into_the_calls_that_set_them(
     fixes = (threads, anomaly_off, deterministic_off, onednn_on)
     more, anomaly, deterministic, onednn = [option(fix, Facts(before)) for fix in fixes]
     cores = str(more.override and more.override.arguments["threads"])
-    assert _changed(more.patch) == [
-        f"+torch.set_num_threads({cores})",
-        "-torch.set_num_threads(1)",
-    ]
+    assert _changed(more.patch) == [f"+torch.set_num_threads({cores})", "-torch.set_num_threads(1)"]
     assert _changed(anomaly.patch)[0] == "+torch.autograd.set_detect_anomaly(False)"
     assert _changed(deterministic.patch)[0] == "+torch.use_deterministic_algorithms(mode=False)"
     assert (onednn.patch, onednn.why_not) == (None, "remove the line that disables it")

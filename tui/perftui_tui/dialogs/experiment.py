@@ -12,14 +12,7 @@ from typing import Any, Generic, TypeVar
 from perftui import format as fmt
 from perftui.experiments.journal import Proof
 from perftui.fixes.option import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import (
-    Act,
-    Choice,
-    ChoiceDialog,
-    Prose,
-    QuitDialog,
-    yes_or_no,
-)
+from perftui_tui.dialogs.choice import Act, Choice, ChoiceDialog, Prose, QuitDialog, yes_or_no
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments

@@ -17,8 +17,7 @@ ISLICE = Source(
     "https://docs.python.org/3/library/itertools.html#itertools.islice",
 )
 ELEMENT_TREE = Source(
-    "Python, xml.etree.ElementTree",
-    "https://docs.python.org/3/library/xml.etree.elementtree.html",
+    "Python, xml.etree.ElementTree", "https://docs.python.org/3/library/xml.etree.elementtree.html"
 )
 INSERTS = Source(
     "SQLite, INSERT is really slow, a few dozen per second", "https://www.sqlite.org/faq.html#q19"
@@ -74,8 +73,7 @@ MEAN_PRECISION = Source(
 )
 IGNITE = Source("Ignite, Events and handlers", "https://docs.pytorch.org/ignite/concepts.html")
 VECTOR_COPY = Source(
-    "Gymnasium, AsyncVectorEnv: copy",
-    "https://gymnasium.farama.org/api/vector/async_vector_env/",
+    "Gymnasium, AsyncVectorEnv: copy", "https://gymnasium.farama.org/api/vector/async_vector_env/"
 )
 SWA = Source(
     "PyTorch, Averaging weights: update_bn",

@@ -45,11 +45,7 @@ class Factors(nn.Module):
 def run():
     torch.manual_seed(1)
     loader = DataLoader(  # planted
-        Ratings(),
-        batch_size=256,
-        shuffle=True,
-        num_workers=2,
-        worker_init_fn=open_index,
+        Ratings(), batch_size=256, shuffle=True, num_workers=2, worker_init_fn=open_index
     )
     model = Factors(2000, 500)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -32,9 +32,7 @@ class Slices(Dataset):
 
 def double_conv(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(inplace=True),
+        nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
     )
 
 

@@ -26,11 +26,7 @@ y = torch.from_numpy(target).unsqueeze(1)  # planted
 
 torch.manual_seed(0)
 model = nn.Sequential(
-    nn.Linear(256, 1024),
-    nn.ReLU(),
-    nn.Linear(1024, 1024),
-    nn.ReLU(),
-    nn.Linear(1024, 1),
+    nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 1)
 ).double()  # planted
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loss_function = nn.MSELoss()

@@ -37,9 +37,7 @@ class Pace:
     forty keys that arrive in one read cost two drawings, not forty. ``later`` is a timer."""
 
     def __init__(
-        self,
-        start: Callable[..., object],
-        later: Callable[[float, Callable[[], None]], object],
+        self, start: Callable[..., object], later: Callable[[float, Callable[[], None]], object]
     ) -> None:
         self._start, self._later = start, later
         self._wanted: tuple[object, ...] | None = None

@@ -162,7 +162,7 @@ async def test_no_runs_say_how_to_record_one(
 
 def test_the_command_lists_names_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head, *lines = ran(capsys, "runs", str(runs)).out.splitlines()
-    assert head.split() == ["run", "state", "started", "step", "script"]
+    assert head.split() == ["run", "state", "started", "step", "verdict", "script"]
     assert [NAME in line for line in lines] == [False, True, False]
 
 

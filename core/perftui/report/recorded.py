@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Severity, read_findings
+from perftui.diagnosis.model import Diagnosis, Severity, read_findings
 from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.cards import MemoryUse
@@ -251,9 +251,7 @@ class RunOutput(TypedDict):
     command: list[str] | None
     name: Annotated[str | None, said("The name that was given to it.")]
     host: str | None
-    step_ns: Annotated[
-        int | None, said("Mean step without the extreme tenths; null if not known or not read.")
-    ]
+    step_ns: Annotated[int | None, said("Mean steady step; null if not known or not read.")]
     slower: Annotated[
         float | None,
         said(
@@ -288,7 +286,7 @@ def _run(entry: RunEntry, judged: History | None) -> RunOutput:
         entry,
         run=entry.run_id,
         path=str(entry.root),
-        step_ns=judged.now.usual_ns if judged else None,
+        step_ns=judged.now.mean_ns if judged else None,
         slower=judged.slower if judged else None,
         **({} if entry.manifest else dict.fromkeys(of_manifest)),
     )
@@ -311,6 +309,13 @@ class RunSummary:
     """Share of a step that it costs, 0 to 1."""
 
 
+def concluded(root: Path) -> Diagnosis | None:
+    """What was concluded at the end of the run at ``root``; None where nothing can be read."""
+    with suppress(UnreadableError, OSError):
+        return read_findings(RunLayout(root).findings)
+    return None
+
+
 def summarise(root: Path) -> RunSummary:
     """The summary of the run at ``root``. What was concluded at its end is taken where it is there:
     it rests on the profiled windows, too.
@@ -321,12 +326,8 @@ def summarise(root: Path) -> RunSummary:
     """
     run = RunReader(root).poll()
     facts = Facts(run)
-    concluded = None
-    if run.manifest.status.is_over:
-        with suppress(UnreadableError, OSError):
-            concluded = read_findings(RunLayout(root).findings)
-    top = (concluded or diagnosis(facts)).top
-    steady = step_breakdown(facts)
+    told = concluded(root) if run.manifest.status.is_over else None
+    top, steady = (told or diagnosis(facts)).top, step_breakdown(facts)
     return RunSummary(
         step_count(facts),
         steady.mean if steady else None,

@@ -16,7 +16,7 @@ from perftui.experiments.removal import (
     remove_leftovers,
 )
 from perftui.format import duration, percent, several, size
-from perftui.report.recorded import runs_object
+from perftui.report.recorded import concluded, runs_object
 from perftui.run.reader import RunEntry, list_runs, recorded_where
 from perftui.trace.text import printable
 from perftui_tui.commands.line import CommandLine, UsageError
@@ -30,8 +30,8 @@ MOST_JUDGED = 100
 
 def runs(line: CommandLine) -> int:
     """Print one line for each run of the project or runs directory that ``line`` names, with its
-    step time, and whether that is longer than in earlier runs of its command; or all as JSON; or
-    with ``--prune`` delete those that exceed the limits given."""
+    mean step and verdict, and whether its usual step is longer than in earlier runs of its command;
+    or all as JSON; or with ``--prune`` delete those that exceed the limits given."""
     named = Path(line.words[0]) if line.words else None
     if named is not None and not named.is_dir():
         raise UsageError(f"{named.absolute()} is not a directory")
@@ -49,26 +49,32 @@ def runs(line: CommandLine) -> int:
         return 0
     if not entries:
         print(printable(f"no runs in {directory}"))
-    else:
-        print(f"{'run':<40} {'state':<14} {'started':<16}  {'step':>8}  script")
-    for entry in entries:
-        print(printable(_line(entry, judged.get(entry.root))))
+        return 0
+    heads = ("run", "state", "started", "    step", "verdict", "script")
+    rows = [heads, *(_cells(entry, judged.get(entry.root)) for entry in entries)]
+    *widths, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, (*widths, 0), strict=True))
+        print(printable("  ".join(cells).rstrip()))
     return 0
 
 
-def _line(entry: RunEntry, judged: History | None) -> str:
+def _cells(entry: RunEntry, judged: History | None) -> tuple[str, ...]:
     manifest = entry.manifest
     if manifest is None:
-        return f"{entry.run_id:<40} {'damaged':<14} {entry.problem or ''}"
-    started = date_and_time(manifest.started_ns)
-    step = duration(judged.now.usual_ns) if judged and judged.now.usual_ns else ""
+        return (entry.run_id, "damaged", "", "", "", entry.problem or "")
+    step = duration(judged.now.mean_ns) if judged and judged.now.mean_ns else ""
+    told = concluded(entry.root) if judged else None
+    top = told.top if told else None
+    verdict = f"{top.rule} {percent(top.share) if top.share else ''}" if top else ""
     name = f"  {manifest.name}" if manifest.name else ""
     slower = f"  {percent(judged.slower)} slower than before" if judged and judged.slower else ""
     elsewhere = f"  ({where})" if (where := recorded_where(entry)) else ""
     title = running_trial(entry.root)
     trial = f"  trial of {title} running: perftui attach shows it" if title else ""
-    state = f"{entry.run_id:<40} {manifest.state:<14} {started}"
-    return f"{state}  {step:>8}  {manifest.script}{name}{slower}{trial}{elsewhere}"
+    script = f"{manifest.script}{name}{slower}{trial}{elsewhere}"
+    started = date_and_time(manifest.started_ns)
+    return (entry.run_id, manifest.state, started, f"{step:>8}", verdict, script)
 
 
 LIMITS = ("older-than", "keep", "max-size")

@@ -22,6 +22,7 @@ from perftui.run.reader import RunReader
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import achieved, farewell
+from perftui_tui.dialogs.choice import leaving
 from perftui_tui.dialogs.experiment import NOT_MEASURED
 from tests.ran import Capture, Patch, ran
 from tests.terminal import Terminal
@@ -126,6 +127,25 @@ def runs(tmp_path: Path, monkeypatch: Patch) -> Path:
 def test_the_run_that_lives_is_meant(runs: Path, attached: list[Path], word: str) -> None:
     assert main(["attach", *filter(None, [word])]) == 0
     assert attached == [runs / "20231114-100000-live"]
+
+
+def test_where_no_run_is_the_newest_demo_that_goes_on_is_meant(
+    tmp_path: Path, monkeypatch: Patch, attached: list[Path], capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("perftui_tui.commands.show.gettempdir", lambda: str(tmp_path))
+    assert "no recorded run in" in ran(capsys, "attach", code=2).err
+    states = ("running", "running", "exited")
+    demos = [tmp_path / f"perftui-demo-{number}" for number in range(3)]
+    for at, (demo, status) in enumerate(zip(demos, states, strict=True)):
+        write_run(demo / ".perftui" / "runs", run_id="20231114-100000-demo", status=status)
+        os.utime(demo, (at, at))
+    assert main(["attach"]) == 0
+    assert [root.parents[2] for root in attached] == [demos[1]]
+    assert f"perftui attach {attached[0]}" in capsys.readouterr().err
+    assert leaving(attached[0], None).label.endswith(f"perftui attach {demos[1]}")
+    monkeypatch.chdir(demos[1])
+    assert leaving(attached[0], None).label.endswith("perftui attach")
 
 
 def test_leaving_says_how_to_come_back(runs: Path, attached: list[Path], capsys: Capture) -> None:

@@ -202,7 +202,7 @@ def _script(word: str, *, reports: bool) -> Path:
 
 def demo(line: CommandLine) -> int:
     """Write a bundled training where it can be edited and a fix be written to it, and run it."""
-    from perftui_tui.demo import trainings
+    from perftui_tui.demo import PREFIX, trainings
 
     scenarios = trainings()
     if "list" in line.flags:
@@ -211,7 +211,7 @@ def demo(line: CommandLine) -> int:
         return DONE
     chosen = scenarios[line.values.get("scenario", next(iter(scenarios)))]
     with refusing(OSError, where="the demo cannot be written"):
-        script = Path(tempfile.mkdtemp(prefix="perftui-demo-")) / "train.py"
+        script = Path(tempfile.mkdtemp(prefix=PREFIX)) / "train.py"
         script.write_text(chosen.script)
     return run_launch(line, launch_of(replace(line, action="script", words=(str(script),))))
 

@@ -6,9 +6,10 @@ import gc
 import os
 import shlex
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
-from perftui.run.layout import RunLayout, is_run_directory
+from perftui.run.layout import RUNS_DIRECTORY, RunLayout, is_run_directory
 from perftui.run.manifest import Manifest, ManifestError, read_manifest, run_state
 from perftui.run.reader import entry_of, list_runs, recorded_where
 from perftui_tui.commands.line import CommandLine, UsageError
@@ -120,15 +121,17 @@ def attach(line: CommandLine) -> int:
         why = reason or "--headless does not go with attach, which opens the app"
         raise UsageError(f"{why}; perftui report {shlex.quote(str(root))} prints its state")
     # If the run is recorded on another host, say so, and whether it still is.
-    where = recorded_where(entry_of(root))
-    return show(root, line, is_replay=True, attached=True, notes=(where,) if where else ())
+    notes = tuple(filter(None, [recorded_where(entry_of(root))]))
+    if not line.words and root.parent != (runs := runs_directory(line)):
+        notes = (*notes, f"no recorded run in {runs}, so this is the demo in {root.parents[2]}")
+    return show(root, line, is_replay=True, attached=True, notes=notes)
 
 
 def _live_run(line: CommandLine) -> Path:
-    from perftui.experiments.job import running_trial
-
     runs = runs_directory(line)
     if line.words:
+        from perftui.experiments.job import running_trial
+
         path = Path(line.words[0])
         if is_run_directory(path) or not path.is_dir():
             root = path.absolute() if is_run_directory(path) else run_by_id(str(path), runs)
@@ -138,15 +141,37 @@ def _live_run(line: CommandLine) -> Path:
                 raise UsageError(_over(root, manifest))
             return root
         runs = runs_directory(line, path)
-    readable = [(row.root, row.manifest) for row in list_runs(runs) if row.manifest is not None]
-    living = [root for root, manifest in readable if not manifest.status.is_over]
-    living += [root for root, _ in readable if running_trial(root)]
-    if living:
-        return living[0]
+    readable = _readable(runs)
+    # A demo runs where nobody would look for it.
+    demos = [] if readable or line.words or "runs" in line.values else map(_readable, _demos())
+    for rows in (readable, *demos):
+        if living := _living(rows):
+            return living[0]
     if not readable:
         raise UsageError(f"no recorded run in {runs}; name a run or its directory")
     root, manifest = readable[0]
     raise UsageError(f"no training is running in {runs}; the newest, {_over(root, manifest)}")
+
+
+def _readable(runs: Path) -> list[tuple[Path, Manifest]]:
+    return [(row.root, row.manifest) for row in list_runs(runs) if row.manifest is not None]
+
+
+def _living(rows: list[tuple[Path, Manifest]]) -> list[Path]:
+    """Those whose training goes on, then those with a trial that does."""
+    from perftui.experiments.job import running_trial
+
+    living = [root for root, manifest in rows if not manifest.status.is_over]
+    return living + [root for root, _ in rows if running_trial(root)]
+
+
+def _demos() -> list[Path]:
+    """Directories of runs of the user's demos, the newest demo first."""
+    from perftui_tui.demo import PREFIX
+
+    places = [(path.lstat(), path) for path in Path(gettempdir()).glob(f"{PREFIX}*")]
+    own = sorted((at.st_mtime, path) for at, path in places if at.st_uid == os.getuid())
+    return [path / RUNS_DIRECTORY for _, path in reversed(own)]
 
 
 def _over(root: Path, manifest: Manifest) -> str:

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+PREFIX = "perftui-demo-"
+"""Of the directories for temporary files that demos run in."""
+
 
 class Training(NamedTuple):
     """A script, and what makes it slow."""

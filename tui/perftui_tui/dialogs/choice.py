@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from textual.containers import Vertical
 from textual.geometry import Region
 from textual.screen import ModalScreen
 
+from perftui.run.layout import RUNS_DIRECTORY
 from perftui.run.reader import RunEntry
 from perftui_tui.look.format import format_bytes
 from perftui_tui.look.rows import Row, fold, row, wrap
@@ -208,6 +210,14 @@ class QuitDialog(ChoiceDialog):
         super().__init__("Quit perftui?", body, (*choices, stay))
 
 
+def leaving(root: Path, leave: Act) -> Choice:
+    """Leaves what runs for the run at ``root``, and says what shows it again: elsewhere than in
+    this directory that takes a path."""
+    project = root.parents[2] if root.parent.parts[-2:] == RUNS_DIRECTORY.parts else root
+    path = "" if root.parent == RUNS_DIRECTORY.absolute() else f" {shlex.quote(str(project))}"
+    return Choice(("l", "enter"), f"leave it running; reopen it: perftui attach{path}", leave)
+
+
 def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:
     """Asks whether to ``leave`` the training running, or to ``stop`` it."""
     body = (
@@ -215,7 +225,7 @@ def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:
         row("It does not need this window and is recorded in"),
         row((str(root), "dim")),
     )
-    leaves = Choice(("l", "enter"), "leave it running; `perftui attach` reopens it", leave)
+    leaves = leaving(root, leave)
     stops = Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", stop)
     return QuitDialog(body, leaves, stops)
 

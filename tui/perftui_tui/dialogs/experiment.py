@@ -12,7 +12,15 @@ from typing import Any, Generic, TypeVar
 from perftui import format as fmt
 from perftui.experiments.journal import Proof
 from perftui.fixes.option import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import Act, Choice, ChoiceDialog, Prose, QuitDialog, yes_or_no
+from perftui_tui.dialogs.choice import (
+    Act,
+    Choice,
+    ChoiceDialog,
+    Prose,
+    QuitDialog,
+    leaving,
+    yes_or_no,
+)
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments
@@ -121,9 +129,8 @@ def quit_experiment_dialog(view: View[State], state: State, leave: Act, stop: Ac
         row((f"A {view.name} is still running: ", "bold"), view.subject(state)),
         Prose(f"{view.so_far(state)} It {needs}{'' if goes_on else view.training}."),
     )
-    leaves = Choice(("l", "enter"), "leave it running; `perftui attach` shows it again", leave)
     stops = Choice(("s",), f"stop the {view.name} and quit", stop)
-    return QuitDialog(body, *([leaves] if goes_on else []), stops)
+    return QuitDialog(body, *([leaving(state.root, leave)] if goes_on else []), stops)
 
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:

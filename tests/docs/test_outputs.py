@@ -76,8 +76,7 @@ def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monkey
     wrong = [found for one in shown if (found := held(one, tmp_path))]
     assert wrong == [], "\n\n".join(wrong)
     assert train.read_text() == script[1], "the last command shown of a fix takes it back"
-    counts = check_runs(tmp_path)
-    check_order(recordings, counts)
+    check_order(recordings, check_runs(tmp_path))
 
 
 def check_runs(place: Path) -> int:
@@ -167,5 +166,4 @@ def test_a_comparison_of_many_runs_prints_what_is_shown(place: Path, capsys: Cap
     before = recorded(place, "1", 14, (118, 121, 117, 119, 118, 120))
     after = recorded(place, "2", 15, (166, 162, 165, 163, 161, 164))
     assert main(["compare", *map(str, before), "--", *map(str, after)]) == 3
-    printed = capsys.readouterr().out.splitlines()
-    assert printed == shown_below(COMPARED)
+    assert capsys.readouterr().out.splitlines() == shown_below(COMPARED)

@@ -186,8 +186,7 @@ def test_a_run_whose_training_is_killed_opens(
 ) -> None:
     app = perftui("train.py")
     app.wait_for("num_workers 0 ->")
-    pid = runs_of(tmp_path)[0].manifest.pid
-    os.kill(pid, signal.SIGKILL)
+    os.kill(runs_of(tmp_path)[0].manifest.pid, signal.SIGKILL)
     run = wait_for_end(tmp_path)
     assert (run.manifest.status, run.manifest.exit_code) == (Status.KILLED, 137)
     app.wait_for("137")

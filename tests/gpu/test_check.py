@@ -439,8 +439,7 @@ def test_one_that_is_ended_keeps_what_was_done(tmp_path: Path) -> None:
         if line.startswith("ok "):
             break
     process.terminate()
-    rest = process.communicate()[0]
-    assert "interrupted; what was done is kept" in rest
+    assert "interrupted; what was done is kept" in process.communicate()[0]
     assert json.loads((tmp_path / "results.json").read_text())["rows"][0]["state"] == "ok"
 
 

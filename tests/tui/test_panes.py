@@ -231,8 +231,7 @@ def test_the_work_of_the_loader_is_told_as_far_as_it_is_known(
 ) -> None:
     root = write_run(tmp_path / "runs", workers=2)
     write_workers(root, **row)
-    meter = loader(RunView(root, lambda: NOW, lambda: False).read())
-    assert meter.notes[3:] == notes
+    assert loader(RunView(root, lambda: NOW, lambda: False).read()).notes[3:] == notes
 
 
 def test_what_workers_take_of_the_machine_is_told(tmp_path: Path) -> None:

@@ -111,8 +111,7 @@ def test_asked_to_end_it_leaves_the_terminal_as_it_was(
     os.kill(shown.process.pid, signal.SIGTERM)
     assert shown.wait() == 0
     assert b"is still running" in shown.written[shown.written.rindex(b"\x1b[?1049l") :]
-    pid = manifest_of(tmp_path).pid
-    os.kill(pid, signal.SIGKILL)
+    os.kill(manifest_of(tmp_path).pid, signal.SIGKILL)
     wait_for_end(tmp_path)
 
 

@@ -381,8 +381,7 @@ async def test_runs_are_told_apart_without_colour_and_ticks_are_round():
     text = await plotted(SLOW, QUICK)
     assert "•• before" in text
     assert "•• after" not in text
-    axis = text.splitlines()[-2]
-    assert axis.split() == ["30.0", "ms", "40.0", "ms", "50.0", "ms"]
+    assert text.splitlines()[-2].split() == ["30.0", "ms", "40.0", "ms", "50.0", "ms"]
     # Steps that take no time are drawn, too.
     assert "after" in await plotted([0, 0], QUICK)
     assert "before" in await plotted([0, 0], [0])

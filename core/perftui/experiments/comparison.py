@@ -18,6 +18,7 @@ from perftui.experiments.conditions import (
     busy,
     conditions,
     differing,
+    edited,
     in_force,
     in_force_changes,
     other_machine,
@@ -124,6 +125,11 @@ class WorkChange:
         return self.after.cpu_ns - self.before.cpu_ns
 
     @property
+    def is_called_alike(self) -> bool:
+        """Whether both sides make as many calls: then times that differ may be noise."""
+        return abs(self.after.calls - self.before.calls) < 1
+
+    @property
     def gpu_ns(self) -> int:
         """GPU time that was added."""
         return self.after.gpu_ns - self.before.gpu_ns
@@ -204,7 +210,8 @@ def notes_of_runs(before: Facts, after: Facts) -> tuple[str, ...]:
         notes.append("whether a step has the same number of samples in both runs is not known")
     changed = [run for run in (before.manifest, after.manifest) if run and run.git_dirty]
     commits = {run.git_commit for run in changed}
-    if len(changed) == 2 and len(commits) == 1 and None not in commits:
+    is_one = len(changed) == 2 and len(commits) == 1 and None not in commits
+    if is_one and not edited(before, after):
         notes.append("both runs had uncommitted changes: whether the source is the same is unknown")
     for name, run in (("first", before), ("second", after)):
         use = machine_use(run)
@@ -302,15 +309,23 @@ class Comparison:
 
     @cached_property
     def operators(self) -> tuple[WorkChange, ...]:
-        """Operators of the mean step by ``operators_by``, the most changed first: on the GPU where
-        one was used, else on the CPU; empty without ``tables``."""
+        """Operators of the mean step by ``operators_by``: first those with another number of calls,
+        the most changed first, on the GPU where one was used, else on the CPU; empty without
+        ``tables``."""
         if self.tables is None:
             return ()
         first, second = self.tables
         before, after = self._shaped or (first.operators, second.operators)
         changes = _changes(_operators(before, first.steps), _operators(after, second.steps))
         on_gpu = any(row.before.gpu_ns or row.after.gpu_ns for row in changes)
-        return _ordered(changes, on_gpu=on_gpu)
+        ordered = _ordered(changes, on_gpu=on_gpu)
+        return tuple(sorted(ordered, key=lambda row: row.is_called_alike))
+
+    @property
+    def operators_by_cpu(self) -> tuple[WorkChange, ...]:
+        """``operators``, in order of their time on the CPU."""
+        by_time = sorted(self.operators, key=lambda row: -abs(row.cpu_ns))
+        return tuple(sorted(by_time, key=lambda row: row.is_called_alike))
 
     @property
     def operators_by(self) -> Literal["name", "name and shapes"]:
@@ -319,12 +334,19 @@ class Comparison:
 
     @property
     def table_notes(self) -> tuple[str, ...]:
-        """What ``operators`` do not show."""
-        tables = self._by_shape
-        if self.tables is None or bool(tables[0]) == bool(tables[1]):
+        """What ``operators`` and ``kernels`` do not show."""
+        if self.tables is None:
             return ()
-        which = "first" if tables[0] else "second"
-        return (f"operators are compared by name: only the {which} side has recorded shapes",)
+        steps, shapes = [side.steps for side in self.tables], self._by_shape
+        notes = []
+        if 1 in steps:
+            names = ("each", "the first", "the second")
+            which = names[0 if steps == [1, 1] else 1 + steps.index(1)]
+            notes = [f"only one step of {which} side was profiled: times of operators may be noise"]
+        if bool(shapes[0]) != bool(shapes[1]):
+            which = "first" if shapes[0] else "second"
+            notes += [f"operators are compared by name: only the {which} side has recorded shapes"]
+        return tuple(notes)
 
     @property
     def _shaped(self) -> tuple[OpTable, OpTable] | None:
@@ -389,6 +411,7 @@ def compare(before: Facts, after: Facts) -> Comparison:
     unlike = "" if both_runs else _other_clocks(before, after)
     ratios = _ratios(first, second) if not unlike else None
     rows = differing(conditions(before), conditions(after)) if both_runs else ()
+    rows += tuple(edited(before, after)) if both_runs else ()
     verdict, reason = _judge(before, after, steps, ratios, unlike, rows)
     return Comparison(
         before,

@@ -15,6 +15,7 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, NotApplicableError, fact, finite, samples
 from perftui.facts.settings import Settings, settings
+from perftui.facts.source.source_calls import source_files
 from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
 from perftui.telemetry.gpu.names import gpu_prefixes
@@ -45,8 +46,9 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """``torch 2.8.0 -> 2.9.1``."""
-        return f"{self.what} {self.before} -> {self.after}"
+        """``torch 2.8.0 -> 2.9.1``, or ``train.py changed between the runs``."""
+        since = f"{self.before} -> " if self.before else ""
+        return f"{self.what} {since}{self.after}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,29 @@ def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
         rows.append(Difference("commit", old, new, Effect.SOURCE))
     order = [Effect.NOT_COMPARABLE, Effect.PARTLY, Effect.SOURCE]
     return tuple(sorted(rows, key=lambda row: order.index(row.effect)))
+
+
+EDITED = "changed between the runs"
+
+
+def edited(before: Facts, after: Facts) -> list[Difference]:
+    """The user's files that were written last after the first of two runs of one script began: as a
+    run keeps no copy of them, it is not known whether those written after both were edited before.
+    """
+    runs = sorted((side for side in (before, after) if side.manifest), key=_began)
+    if len({(side.manifest.script, side.manifest.cwd) for side in runs if side.manifest}) != 1:
+        return []
+    first, last = map(_began, (runs[0], runs[-1]))
+    words = ("changed later, perhaps between the runs", EDITED)
+    return [
+        Difference(path.name, "", words[written <= last], Effect.SOURCE)
+        for path, written in source_files(runs[-1])
+        if written > first
+    ]
+
+
+def _began(run: Facts) -> int:
+    return run.manifest.started_ns if run.manifest else 0
 
 
 def other_machine(rows: Sequence[Difference]) -> str:

@@ -103,7 +103,10 @@ class ComparisonOutput(_Compared):
     ]
     operators: Annotated[
         list[WorkChange],
-        said("For the mean step, the most changed first; a side with 0 calls does not have it."),
+        said(
+            "For the mean step, those with another number of calls first, then the most changed; a "
+            "side with 0 calls does not have it."
+        ),
     ]
     operators_by: Annotated[
         Literal["name", "name and shapes"],
@@ -146,7 +149,7 @@ def _tables(result: Comparison) -> Iterator[str]:
     scope = "a step" if result.tables and result.tables[0].steps else "all of the trace"
     names = short_names((row.name for row in result.kernels[:MOST_ROWS]), _NAME)
     yield from _table(
-        f"Kernels and copies of {scope}",
+        f"Kernels and copies of {scope}, most changed first",
         "kernel or copy",
         result.kernels,
         result.kernels_whole,
@@ -154,9 +157,9 @@ def _tables(result: Comparison) -> Iterator[str]:
         names,
     )
     yield from _table(
-        f"Operators of {scope} by {result.operators_by}, self CPU time",
+        f"Operators of {scope} by {result.operators_by}, self CPU time, changed calls first",
         "operator",
-        tuple(sorted(result.operators, key=lambda row: -abs(row.cpu_ns))),
+        result.operators_by_cpu,
         result.operators_whole,
         lambda amount: amount.cpu_ns,
         {},
@@ -211,7 +214,7 @@ def _table(
     if not rows or whole is None:
         return
     yield ""
-    yield f"{title}, most changed first"
+    yield title
     heads = "".join(f"{word:>{_TIME}}" for word in ("before", "after", "change"))
     yield f"  {head:<{_NAME}}{'calls':>{_CALLS}}{heads}"
     listed, others = split(rows, MOST_ROWS)

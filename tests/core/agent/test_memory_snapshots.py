@@ -111,8 +111,7 @@ def take(spool: Path) -> None:
 def test_nothing_is_asked_of_torch_before_the_script_uses_the_gpu(
     cuda: Cuda, tmp_path: Path
 ) -> None:
-    snapshots = armed(cuda, tmp_path, is_used=False)
-    assert not snapshots.observe(GIB, 1, 1)
+    assert not armed(cuda, tmp_path, is_used=False).observe(GIB, 1, 1)
     assert (cuda.history, cuda.observe, cuda.taken) == ({}, None, 0)
 
     cuda.use()
@@ -234,8 +233,7 @@ def test_a_torch_that_cannot_record_is_said_and_the_first_use_succeeds(
 
 
 def test_a_spool_that_is_gone_stops_no_training(cuda: Cuda, tmp_path: Path) -> None:
-    snapshots = armed(cuda, tmp_path / "gone")
-    snapshots.observe(GIB, 1, 1)
+    armed(cuda, tmp_path / "gone").observe(GIB, 1, 1)
     cuda.run_out(GIB)
 
 

@@ -1,7 +1,9 @@
 """What differs between the conditions of two runs, and what that means for their comparison."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.experiments.comparison import Verdict, compare
-from perftui.experiments.conditions import Difference, Effect, conditions, differing
+from perftui.experiments.conditions import EDITED, Difference, Effect, conditions, differing
 from perftui.facts.fact import Facts
 from perftui.report.comparison import as_object, brief_object, brief_text, text
 from perftui.run.manifest import Override
-from tests.core.diagnosis.runs import make_run, telemetry_table
+from tests.core.diagnosis.runs import make_run, script_run, telemetry_table
 from tests.described import described
+
+LATER = "changed later, perhaps between the runs"
 
 KNOWN: dict[str, Any] = {
     "host": "node1",
@@ -164,6 +168,32 @@ def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> N
     dirty = run_with(git_dirty=True)
     assert said in compare(dirty, run_with(git_dirty=True)).notes
     assert said not in compare(dirty, run_with()).notes
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (-1, None),
+        (0, None),
+        (1, EDITED),
+        (2, EDITED),
+        (3, LATER),
+    ],
+)
+def test_a_script_that_was_written_between_the_runs_is_named(
+    tmp_path: Path, written: int, said: str | None
+) -> None:
+    made, start = script_run(tmp_path, "import torch\n"), 1_700_000_000_000_000_000
+    os.utime(tmp_path / "train.py", ns=(start, start + written))
+    manifest = replace(made.manifest, git_dirty=True, git_commit="1a2b3c4d5e6f7a8b")
+    first, second = (
+        Facts(replace(made, manifest=replace(manifest, started_ns=start + at))) for at in (0, 2)
+    )
+    rows = compare(first, second).differences
+    assert [row.text for row in rows] == ([f"train.py {said}"] if said else [])
+    assert compare(second, first).differences == rows
+    unknown = "both runs had uncommitted changes"
+    assert any(unknown in one for one in compare(first, second).notes) is (said is None)
 
 
 def test_they_are_told_below_the_verdict_those_that_limit_most_first() -> None:

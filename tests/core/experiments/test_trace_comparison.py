@@ -252,6 +252,20 @@ def test_operators_are_rows_by_shape_where_both_have_recorded_them() -> None:
     assert said in as_object(mixed)["notes"]
 
 
+def test_operators_with_other_numbers_of_calls_come_first_and_a_single_step_is_named() -> None:
+    steady, calls = [(1, 10, 9000)], [(2, 10, 100)] * 2
+    found = compared(
+        worked([[*steady, *calls]] * 3, "shapes"), worked([[(1, 10, 20), calls[0]]] * 3, "shapes")
+    )
+    assert [one.name for one in found.operators] == ["aten::op  [2,8]", "aten::op  [1,8]"]
+    assert found.operators_by_cpu[0].name == "aten::op  [2,8]"
+    assert found.table_notes == ()
+    single = compared(training(steps=1), training(steps=1))
+    assert single.table_notes == (
+        "only one step of each side was profiled: times of operators may be noise",
+    )
+
+
 def test_all_rows_are_within_80_columns_and_end_with_the_whole() -> None:
     many = [[(number, 10, 100) for number in range(14)]] * 3
     shown = text(compared(worked(many), worked([[(0, 10, 100)]] * 3))).splitlines()

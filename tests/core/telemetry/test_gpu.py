@@ -193,8 +193,7 @@ def test_one_call_that_fails_costs_its_own_columns(
     name = f"DeviceGet{one.function}"
     alike = {f"gpu0.{other.name}" for other in FIELDS if other.function == one.function}
     card.errors[name] = code
-    later = gpus.sample()
-    assert {n for n, v in later.items() if v is None and _is_level(n)} == alike
+    assert {n for n, v in gpus.sample().items() if v is None and _is_level(n)} == alike
     fresh = watch(driver)
     assert alike <= fresh.found.missing.keys()
     assert not alike & fresh.columns.keys()
@@ -317,8 +316,7 @@ def test_a_card_that_is_lost_at_the_start_or_of_somebody_else_is_named(driver_of
     }
     assert [gpu.prefix for gpu in gpus.found.gpus] == ["gpu2"]
     assert gpus.sample()["gpu2.power"] == 345.6
-    alone = watch(driver_of(Card(is_lost=True)))
-    assert alone.found.no_gpu == "NVML says: GPU is lost"
+    assert watch(driver_of(Card(is_lost=True))).found.no_gpu == "NVML says: GPU is lost"
 
 
 def test_a_call_that_hangs_costs_the_columns_of_its_card(

@@ -143,8 +143,7 @@ def test_digits_below_a_nanosecond_are_never_guessed(whole: int, part: int, plac
 
 @given(st.lists(st.integers(-(2**51), 2**51), min_size=1))
 def test_whole_microseconds_are_exact(values: list[int]) -> None:
-    column = events.time_column(values)
-    assert column.tolist() == [1000 * value for value in values]
+    assert events.time_column(values).tolist() == [1000 * value for value in values]
 
 
 @pytest.mark.parametrize(

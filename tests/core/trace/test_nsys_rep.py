@@ -292,8 +292,7 @@ def test_little_room_on_the_disk_is_left_to_others(
 ) -> None:
     usage = shutil.disk_usage(report.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-    trace = load_trace(report)
-    assert trace.read_arguments(0)
+    assert load_trace(report).read_arguments(0)
     assert list(cache.iterdir()) == []
     assert len(list(temporary.iterdir())) == 1
 

@@ -189,8 +189,7 @@ def test_head_says_where_one_is(make_trace):
     rows = head(trace, state, steps=steps)
     assert list(rows) == ["minimap", "ruler", "steps", "gaps"]
     assert rows["minimap"].startswith("50.0 ms  ")
-    wide = head(trace, state, 80)
-    assert wide["minimap"].startswith("view 50.0 ms  ")
+    assert head(trace, state, 80)["minimap"].startswith("view 50.0 ms  ")
     assert "▼" in rows["ruler"]
     assert "│step 3 50.0 ms" in rows["steps"]
     assert rows["gaps"].startswith("gaps>50 µs")

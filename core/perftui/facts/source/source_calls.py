@@ -58,8 +58,15 @@ def in_own_files(facts: Facts, read: Callable[[Program], Iterable[_T]]) -> list[
 
 @fact
 def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
-    """The user's source files unchanged since the run began, with mtime in ns: the script, then
-    files named by samples, then modules imported from its directory. Empty for a trace alone."""
+    """The ``source_files`` unchanged since the run began."""
+    began = facts.manifest.started_ns if facts.manifest else 0
+    return tuple((path, changed) for path, changed in source_files(facts) if changed <= began)
+
+
+@fact
+def source_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
+    """The user's source files with mtime in ns: the script, then files named by samples, then
+    modules imported from its directory. Empty for a trace alone."""
     manifest = facts.manifest
     if manifest is None:
         return ()
@@ -78,7 +85,7 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
             status = path.stat()
         except OSError:
             continue
-        if status.st_size <= LARGEST and status.st_mtime_ns <= manifest.started_ns:
+        if status.st_size <= LARGEST:
             result.append((path, status.st_mtime_ns))
     return tuple(result)
 

@@ -204,7 +204,7 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     of = "a step" if found.tables[0].steps else "the whole trace"
     kernels, others = split(found.kernels, MOST_ROWS)
     names = short_names(one.name for one in kernels)
-    operators, other = split(sorted(found.operators, key=lambda one: -abs(one.cpu_ns)), MOST_ROWS)
+    operators, other = split(found.operators_by_cpu, MOST_ROWS)
     on_gpu = [
         (names.get(one.name, one.name), one, (one.before.gpu_ns, one.after.gpu_ns))
         for one in (*kernels, *([others] if others else []))
@@ -214,9 +214,11 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
         for one in (*operators, *([other] if other else []))
     ]
     shaped = " by shape" if found.operators_by != "name" else ""
+    notes = [line for note in found.table_notes for line in wrap(note, cells, "dim")]
+    on_cpu_title = f"operators of {of}{shaped}, own CPU"
     return (
         list(_table(f"kernels of {of}", on_gpu, found.kernels_whole, cells)),
-        list(_table(f"operators of {of}{shaped}, own CPU", on_cpu, found.operators_whole, cells)),
+        [*_table(on_cpu_title, on_cpu, found.operators_whole, cells), *notes],
     )
 
 

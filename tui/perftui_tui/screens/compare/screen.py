@@ -11,6 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui.experiments.comparison import Comparison, compare
+from perftui.experiments.conditions import EDITED
 from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
 from perftui.facts.step.trace_steps import trace_steps
@@ -189,7 +190,10 @@ def breakdown_rows(pair: tuple[Snapshot, Snapshot], found: Comparison, cells: in
     """Both steps on one scale of time: the slower one takes the whole width."""
     steps = [_drawn(one, found) for one in pair]
     longest = max(one.mean.mean if one else 0 for one in steps)
-    sides = zip(("BEFORE", "AFTER"), pair, steps, strict=True)
+    began = [one.manifest.started_ns if one.manifest else 0 for one in pair]
+    is_edited = any(row.after == EDITED for row in found.differences)
+    names = ["edited" if is_edited and one == max(began) else "as it is" for one in began]
+    sides = zip(("BEFORE", "AFTER"), names, pair, steps, strict=True)
     return [line for side in sides for line in _titled(*side, cells, longest)]
 
 
@@ -201,12 +205,17 @@ def _drawn(snapshot: Snapshot, found: Comparison) -> DrawnStep | None:
 
 
 def _titled(
-    label: str, snapshot: Snapshot, breakdown: DrawnStep | None, cells: int, longest: int
+    label: str,
+    usual_name: str,
+    snapshot: Snapshot,
+    breakdown: DrawnStep | None,
+    cells: int,
+    longest: int,
 ) -> list[Row]:
     width = max(1, cells * breakdown.mean.mean // longest) if breakdown and longest else cells
     manifest = snapshot.manifest
     if manifest is None:
         name: Row = ((f" {snapshot.title}", ""),)
     else:
-        name = ((f" {manifest.name or 'as it is'}  ", ""), (manifest.run_id, "dim"))
+        name = ((f" {manifest.name or usual_name}  ", ""), (manifest.run_id, "dim"))
     return [row((f" {label:<7}", "accent"), *name), *breakdown_bar(breakdown, width, cells)]

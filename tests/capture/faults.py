@@ -1,7 +1,6 @@
 """Trainings to which something happens, each in its own child: ``python faults.py [--alone]``.
 
-Prints ``NAME PID WHAT CAME OF IT``; see ``run_loops.py``.
-"""
+Prints ``NAME PID WHAT CAME OF IT``; see ``run_loops.py``."""
 
 from __future__ import annotations
 
@@ -183,8 +182,7 @@ class Interrupting:
     """Interrupts within the agent, where one of its functions, or one it calls, is called next.
 
     Or where it returns, which for compiled ones is "after": signals are seen nowhere else then, and
-    after those that compiled code calls only where the next function begins.
-    """
+    after those that compiled code calls only where the next function begins."""
 
     def __init__(self, event: str, function: str, number: signal.Signals) -> None:
         next_one = NEXT.get(function) if event == "after" else None

@@ -1,7 +1,6 @@
 """Trains one rank after another in children, and kills each at a random moment.
 
-``python killed.py SEED MOMENTS`` prints ``RANK STEPS`` for each: how many it had finished.
-"""
+``python killed.py SEED MOMENTS`` prints ``RANK STEPS`` for each: how many it had finished."""
 
 from __future__ import annotations
 

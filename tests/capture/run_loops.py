@@ -1,10 +1,9 @@
 """Runs loops, and prints what came of each.
 
 ``python run_loops.py NAME...`` runs each loop in a child of its own (a process has one history),
-and prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the random state.
-It exits with ``EXIT_WITH`` of the environment. With ``CUBLAS_WORKSPACE_CONFIG``, without which
-cuBLAS is not deterministic, nothing else on a GPU may be otherwise.
-"""
+and prints ``NAME PID DIGEST`` for each: the digest is of all weights and of the random state. It
+exits with ``EXIT_WITH`` of the environment. With ``CUBLAS_WORKSPACE_CONFIG``, without which cuBLAS
+is not deterministic, nothing else on a GPU may be otherwise."""
 
 from __future__ import annotations
 

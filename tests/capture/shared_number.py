@@ -1,8 +1,7 @@
 """A number that a process shares with those it forks.
 
 ``struct.pack_into`` clears its target before it writes there: whoever reads meanwhile finds 0, and
-whoever is killed in between leaves 0. An item of a memory view is stored at once.
-"""
+whoever is killed in between leaves 0. An item of a memory view is stored at once."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A script by its name, its exit codes and its signals are in ``e2e/test_unharmed.py``; ``sys.argv``,
 ``__main__`` and ``sys.path[0]`` in ``core/agent/test_agent_startup.py``; what a script on a
-terminal meets in ``core/recorder/test_detached.py``.
-"""
+terminal meets in ``core/recorder/test_detached.py``."""
 
 from __future__ import annotations
 

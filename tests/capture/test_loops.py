@@ -2,8 +2,7 @@
 
 In other files: the same loop with its data fetched in workers and by hand, in a real run
 (``e2e/test_unharmed.py``), seven ways to compile (``core/agent/test_agent_training.py``), loops
-that hide their steps (``core/agent/test_agent_odd_loops.py``).
-"""
+that hide their steps (``core/agent/test_agent_odd_loops.py``)."""
 
 from __future__ import annotations
 

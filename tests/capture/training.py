@@ -1,8 +1,7 @@
 """A small training that any launcher may start.
 
 Prints a digest of weights and random state. With ``RANK`` in the environment it is one rank of a
-job on gloo. As a module it can be spawned: ``python training.py spawn|fork``.
-"""
+job on gloo. As a module it can be spawned: ``python training.py spawn|fork``."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ def masked(text: str) -> str:
 def unlike(shown: str, printed: str) -> str:
     """How ``printed`` differs in words from what is ``shown``; empty where it does not.
 
-    ``...`` stands for anything: on a line of its own for lines, else for the rest of a line.
-    """
+    ``...`` stands for anything: on a line of its own for lines, else for the rest of a line."""
     wanted = _lines(shown)
     found = _without_more_findings(_lines(printed), sum(map(bool, map(_FINDING.match, wanted))))
     if (one := _verdict(wanted)) and (other := _verdict(found)) and one != other:

@@ -1,8 +1,7 @@
 """Parts of the documents that are made from the program.
 
-``python -m tests.docs.generated`` writes them anew. Such a part stands between
-``<!-- generated: KIND WORDS -->`` and ``<!-- end -->``.
-"""
+``python -m tests.docs.generated`` writes them anew. Such a part stands between ``<!-- generated:
+KIND WORDS -->`` and ``<!-- end -->``."""
 
 import re
 import typing

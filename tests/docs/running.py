@@ -67,8 +67,7 @@ class Recordings:
     """Stands in for ``perftui.recorder.launch.start``.
 
     A launch that differs in nothing, of a script that does not either, gives the run that is there
-    already. So the pairs of a trial take two runs in place of thirteen.
-    """
+    already. So the pairs of a trial take two runs in place of thirteen."""
 
     PLACES = ((launch, "start"), (run, "start"), (trial_runs, "start"))
     """Where it is called."""

@@ -1,7 +1,6 @@
 """Runs that were recorded with a GPU, to be opened where there is none.
 
-By ``record.py`` on an H100 80GB HBM3 with driver 580.159, CUDA 13.0, PyTorch 2.11, Python 3.12.
-"""
+By ``record.py`` on an H100 80GB HBM3 with driver 580.159, CUDA 13.0, PyTorch 2.11, Python 3.12."""
 
 from __future__ import annotations
 

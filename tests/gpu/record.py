@@ -1,7 +1,6 @@
 """Records ``runs/`` anew, where a GPU is at hand: ``python tests/gpu/record.py [NAME...]``.
 
-Each is packed whole, as the app would open it.
-"""
+Each is packed whole, as the app would open it."""
 
 from __future__ import annotations
 

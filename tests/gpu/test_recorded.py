@@ -98,8 +98,7 @@ def phases_by_kernels(run: Recorded) -> dict[int, dict[str, float]]:
     """Microseconds of each phase of each step.
 
     From when the GPU reached the event at the beginning of the phase, which is when the host
-    recorded it or when all work before it was done, until it had done the work of the phase.
-    """
+    recorded it or when all work before it was done, until it had done the work of the phase."""
     launched_at = {correlation(call): begin(call) for call in run.of(*LAUNCHING)}
     work = [
         (launched_at[correlation(event)], end(event))

@@ -1,7 +1,6 @@
 """One picture of each screen at each size; behaviour is tested elsewhere.
 
-After a change that is meant: ``pytest tests/tui/test_pictures.py --snapshot-update``, and look.
-"""
+After a change that is meant: ``pytest tests/tui/test_pictures.py --snapshot-update``, and look."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,6 @@
 """Each screen at each size with the light theme, as pictures, and in ASCII, as text.
 
-After a change that is meant: ``pytest tests/tui/test_pictures_elsewhere.py --snapshot-update``.
-"""
+After a change that is meant: ``pytest tests/tui/test_pictures_elsewhere.py --snapshot-update``."""
 
 from pathlib import Path
 

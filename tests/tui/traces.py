@@ -31,8 +31,7 @@ def write_trace(folder: Path, steps: int = 3, *, gpu: bool = True) -> Path:
 def traced(*events: tuple[Any, ...]) -> Trace:
     """A trace from (name, track, start, duration) in ns and keywords for arguments.
 
-    Track 0 is a thread, track 1 a stream of GPU 0. Times are those of the trace.
-    """
+    Track 0 is a thread, track 1 a stream of GPU 0. Times are those of the trace."""
     made = []
     for name, track, start, duration, *more in events:
         make = gpu if track else cpu
@@ -50,8 +49,7 @@ ADD = "void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>"
 def op_story(details: bool = True) -> TraceBuilder:
     """Two calls of a layer, an addition, and an operator with a hostile name.
 
-    Without ``details`` neither shapes nor Python frames nor grids are recorded.
-    """
+    Without ``details`` neither shapes nor Python frames nor grids are recorded."""
     story = TraceBuilder()
     for at, rows in ((0, 64), (us(1_000), 8)):
         sizes = {"Input Dims": [[32], [rows, 128], [128, 32]]} if details else {}

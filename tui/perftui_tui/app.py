@@ -499,8 +499,7 @@ class PerftuiApp(Session):
     def _running_script(self) -> str | None:
         """The script of the own run that still runs; None where it does not.
 
-        Before the first snapshot the manifest is asked: a training must not be left by accident.
-        """
+        Before the first snapshot the manifest is asked: a training must not be left by accident."""
         if self.own is None or self.own == self.attached_to:
             return None
         if self.newest is not None and self.newest.source == self.own:

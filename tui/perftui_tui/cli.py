@@ -11,8 +11,7 @@ from perftui.own_path import look_there_last
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    2 is an error of ours, with one line on stderr; otherwise the code is the script's.
-    """
+    2 is an error of ours, with one line on stderr; otherwise the code is the script's."""
     look_there_last()
     # Only what is imported from here on cannot be a module of the training's.
     from perftui_tui.commands.output import log

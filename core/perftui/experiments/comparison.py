@@ -140,8 +140,7 @@ class Whole:
     """What the rows of a table are parts of, ns in a mean step or in a whole trace.
 
     The times of all rows, less what of them was counted twice, are the whole, on each side and so
-    of the differences.
-    """
+    of the differences."""
 
     what: str
     before_ns: int
@@ -404,8 +403,7 @@ def compare(before: Facts, after: Facts) -> Comparison:
 
     One run each gives no confidence interval: pooling their steps would call a difference
     significant in up to half of all cases where there is none. The verdict therefore asks for more
-    than two runs of one program differ by.
-    """
+    than two runs of one program differ by."""
     both_runs = _both_runs(before, after)
     first, second = steps = _step(before, both_runs), _step(after, both_runs)
     unlike = "" if both_runs else _other_clocks(before, after)
@@ -540,8 +538,7 @@ def with_repeats(result: Comparison, repeats: Repeats) -> Comparison:
     """The comparison ``result``, beside other runs of both sides.
 
     With pairs enough they decide, as those of a trial; what forbids the comparison of the two still
-    does.
-    """
+    does."""
     if min(len(repeats.before), len(repeats.after)) < 1 or len(repeats.ratios) < 1:
         return result
     if max(len(repeats.before), len(repeats.after)) == 1 and not repeats.left_out:

@@ -107,8 +107,7 @@ def _power_limit(run: Facts) -> int | None:
 def differing(before: Conditions, after: Conditions) -> tuple[Difference, ...]:
     """The conditions that differ, those that forbid a comparison first.
 
-    What is unknown of one run is no difference.
-    """
+    What is unknown of one run is no difference."""
     kinds = [sorted(set(side.manifest.gpus)) for side in (before, after)]
     # A run on a machine whose driver does not answer lists no GPU, but may use one.
     other_cards = all(kinds) and kinds[0] != kinds[1]
@@ -294,8 +293,7 @@ def other_work(before: Conditions, after: Conditions) -> str:
     """Why two runs cannot be compared, empty where nothing is against it.
 
     A step of one may not be the work of a step of the other, or one may have trained more steps: a
-    dataset that gives each worker a part makes more and smaller batches.
-    """
+    dataset that gives each worker a part makes more and smaller batches."""
     for name in ("batch size", "micro-batches a step", "training processes"):
         old, new = _WORK[name](before), _WORK[name](after)
         if old is not None and new is not None and old != new:

@@ -189,8 +189,7 @@ def block_pairs(
     """Try ``option`` by the blocks of ``plan``, and yield how things stand after each pair.
 
     Ends with the first verdict that is one, after ``most_pairs``, or where a run cannot be made
-    that way: pairs of runs then have to tell.
-    """
+    that way: pairs of runs then have to tell."""
     restore_all(setup.directory)
     runs: list[TrialRun] = []
     pairs: list[Pair] = []
@@ -328,8 +327,7 @@ def paired_runs(
 ) -> Iterator[Progress]:
     """Hold ``after`` against ``before``, two launches of one training, as ``trial`` does.
 
-    ``risks`` say by what losses may differ.
-    """
+    ``risks`` say by what losses may differ."""
     launches = {Arm.BEFORE: before, Arm.AFTER: after}
     restore_all(setup.directory)
     first = setup.measure(Arm.BEFORE, before, NextRun(Purpose.WARM_UP))

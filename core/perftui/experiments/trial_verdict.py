@@ -39,8 +39,7 @@ class Estimate:
 def estimate(ratios: Sequence[float]) -> Estimate | None:
     """The estimate of the pairs so far, at the last look that they suffice for; None before it.
 
-    The interval is Tukey's: Walsh averages, cut by the distribution of Wilcoxon's signed ranks.
-    """
+    The interval is Tukey's: Walsh averages, cut by the distribution of Wilcoxon's signed ranks."""
     cut = max((look for look in LOOKS if look[0] <= len(ratios)), default=None)
     if cut is None:
         return _plain(ratios)

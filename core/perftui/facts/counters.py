@@ -54,8 +54,7 @@ def counters(facts: Facts) -> tuple[Counter, ...]:
     """Quantities with values during the trace, in drawing order.
 
     None for merged ranks: their machines and GPUs differ. Samples are placed by the wall clock; of
-    a trace without one, only its own events are used.
-    """
+    a trace without one, only its own events are used."""
     analysis = facts.analysis
     if analysis is None or analysis.ranks or not len(analysis.trace):
         return ()

@@ -29,8 +29,7 @@ RankPaths = tuple[tuple[int, Path], ...]
 class UnknownError(Exception):
     """The evidence for a fact is missing; the message names what, for a person.
 
-    A ``Question`` in place of the message is about evidence that the next window can record.
-    """
+    A ``Question`` in place of the message is about evidence that the next window can record."""
 
     @property
     def question(self) -> Question | None:
@@ -49,8 +48,7 @@ class Facts:
     """The evidence about one rank of a run, a trace, or a run and its newest window.
 
     ``run`` or ``analysis`` may be None. Both are immutable, and so is every fact. Any thread may
-    ask; if two ask at once, a fact may be computed twice.
-    """
+    ask; if two ask at once, a fact may be computed twice."""
 
     def __init__(
         self,

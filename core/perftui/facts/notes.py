@@ -81,8 +81,7 @@ def _longer_window(facts: Facts) -> Iterator[str]:
 def problems(run: RunSnapshot) -> tuple[str, ...]:
     """Messages of the agent and the recorder, each once with its rank, and lines left out.
 
-    The text is raw: make it printable before it is shown.
-    """
+    The text is raw: make it printable before it is shown."""
     unique: dict[str, None] = dict.fromkeys(run.manifest.notes)
     several = len(run.ranks) > 1
     for rank in run.ranks:

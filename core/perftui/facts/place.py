@@ -1,7 +1,6 @@
 """Where a number came from: the time, the operator and the line of the user's code.
 
-Apart from facts, which need NumPy: the app's first picture waits for what it imports.
-"""
+Apart from facts, which need NumPy: the app's first picture waits for what it imports."""
 
 from __future__ import annotations
 

@@ -94,8 +94,7 @@ class OptimizerSettings(msgspec.Struct, frozen=True):
     """One optimizer; ``file``, ``line`` to ``end_line`` are the call that made it.
 
     ``fused`` and the like are as the script or an override gave them: None leaves the choice to
-    torch, or stands for parameter groups that differ.
-    """
+    torch, or stands for parameter groups that differ."""
 
     name: str = ""
     """The class with its module, such as ``torch.optim.adamw.AdamW``."""
@@ -141,8 +140,7 @@ class Parameters(msgspec.Struct, frozen=True):
     """Parameters of one data type on one device; ``trained`` are the tensors with gradients.
 
     ``unused`` are trained tensors that no optimizer holds; None if not recorded, as before December
-    2026.
-    """
+    2026."""
 
     dtype: str
     device: str
@@ -175,8 +173,7 @@ class Untrained(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """Settings of one training process, a few steps after it began to train.
 
-    None stands for what its torch does not have, and for what is not known.
-    """
+    None stands for what its torch does not have, and for what is not known."""
 
     threads: Threads = Threads()
     cores: Cores = Cores()

@@ -331,8 +331,7 @@ def _gap(gap: Gap, facts: Facts) -> GapOutput:
 def encode(report: Report) -> str:
     """One object, indented; times are integer nanoseconds, shares 0 to 1, unknown is null.
 
-    Characters that a terminal acts on are written as JSON escapes.
-    """
+    Characters that a terminal acts on are written as JSON escapes."""
     return encode_object(as_object(report))
 
 

@@ -1,7 +1,6 @@
 """The tables of a report as CSV, by name, with all their rows: times in ns, unknown is None.
 
-Every cell reads back as what it was, whatever it holds.
-"""
+Every cell reads back as what it was, whatever it holds."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ def csv_text(table: CsvTable, *, for_terminal: bool = False) -> str:
     """The heading and the rows, each on a line that ends in a line feed.
 
     Text is exact, also what a spreadsheet takes for a formula: a mark in front of it would change
-    names. ``for_terminal`` spells control characters as escapes.
-    """
+    names. ``for_terminal`` spells control characters as escapes."""
     lines = (table.heading, *table.rows)
     return "".join(f"{','.join(_cells(line, for_terminal))}\n" for line in lines)
 

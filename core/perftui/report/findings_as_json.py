@@ -151,8 +151,7 @@ def finding_key(finding: Finding) -> str:
     """``rule@file:function``: the same for one cause in every run, however its lines have moved.
 
     Where the source is not to be read here the function is left out; a finding without a line is
-    named by its operator or kernel, or by its rule alone. The end of a long one is a digest.
-    """
+    named by its operator or kernel, or by its rule alone. The end of a long one is a digest."""
     key = _key(finding)
     if len(key) <= LONGEST:
         return key

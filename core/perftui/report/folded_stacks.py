@@ -1,7 +1,6 @@
 """Folded stacks for flamegraph.pl, inferno and speedscope: of a trace in ns, of a run in samples.
 
-Each stack begins with its thread, so that one picture has them all.
-"""
+Each stack begins with its thread, so that one picture has them all."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
     """The line of the user's code, what that called, and the innermost frame.
 
     Samples are counted as if all were taken at the usual rate: the first seconds are sampled more
-    often, and would look longer.
-    """
+    often, and would look longer."""
     totals: Counter[tuple[str, ...]] = Counter()
     empty = [""] * len(stacks)
     names = ("file", "line", "function", "via", "inner")

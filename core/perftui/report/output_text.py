@@ -1,8 +1,7 @@
 """How reports show texts of runs and traces, and the JSON of all commands.
 
 Every form of a report passes each text of a run or a trace through here before it is cut, joined or
-escaped, so that a redacted report needs no form of its own.
-"""
+escaped, so that a redacted report needs no form of its own."""
 
 from __future__ import annotations
 

@@ -94,8 +94,7 @@ def make_report(
 ) -> Report:
     """Diagnose ``subject``; with a trace, what ncu ``measured`` is joined to its kernels.
 
-    Tables hold the ``top`` rows of most time, all without ``top``.
-    """
+    Tables hold the ``top`` rows of most time, all without ``top``."""
     analysis = subject.analysis
     facts = subject.facts
     judged = diagnosis(facts)

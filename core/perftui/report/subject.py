@@ -124,8 +124,7 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
 def _read_or_reason(path: Path, what: str, exporting: ExportProgress | None) -> TraceAnalysis | str:
     """The analysis of a trace, or why it is left out: a killed training may leave half a file.
 
-    A window is not kept for the next time: the training may still run, and need the disk.
-    """
+    A window is not kept for the next time: the training may still run, and need the disk."""
     try:
         return _open(path, exporting, never if what == _WINDOW else None)
     except SubjectError as error:

@@ -69,8 +69,7 @@ def as_of(run: RunSnapshot, time: int) -> RunSnapshot:
 
     A step is known once it has ended, a window once it was saved, a sample once it was taken. Steps
     that were summed because the run is so long become known together, when the last of them has
-    ended.
-    """
+    ended."""
     if time >= _end(run):
         return run
     ranks = tuple(cut for rank in run.ranks if (cut := _rank_as_of(rank, time)) is not None)

@@ -13,8 +13,7 @@ PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "pro
 ``input_wait``: the training thread is in the data loader's ``__next__``. ``loader_start``: it
 creates the loader's iterator, and waits for the first batch of workers that were started for it.
 ``profiler``: perftui started, stopped or saved a window. ``other``: everything else the script does
-between those.
-"""
+between those."""
 
 _PHASE_NAMES = {
     "input_wait": "data loader wait",

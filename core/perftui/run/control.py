@@ -147,8 +147,7 @@ def read_beat(path: Path) -> Beat | None:
 def silent_seconds(path: Path, now_ns: int) -> float | None:
     """Seconds since the recorder's last sign of life, by one look; None if there was none.
 
-    0 if another clock is ahead of ours.
-    """
+    0 if another clock is ahead of ours."""
     beat = read_beat(path)
     if beat is None:
         return None

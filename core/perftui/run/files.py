@@ -37,8 +37,7 @@ def replacing(
     """A file to write to, which replaces ``path`` in one step as the block ends; after an exception
     the old file is untouched.
 
-    The parameters and errors are those of ``replace_file``.
-    """
+    The parameters and errors are those of ``replace_file``."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -23,8 +23,7 @@ class LineTail:
     """Each ``poll`` returns the lines of ``path`` that were finished since the last one.
 
     An unfinished last line waits for the next poll. A line of more than ``longest`` bytes is
-    skipped and counted in ``skipped``. A file that does not exist yet has no lines.
-    """
+    skipped and counted in ``skipped``. A file that does not exist yet has no lines."""
 
     def __init__(self, path: Path, longest: int = LONGEST_LINE) -> None:
         self.path = path
@@ -173,9 +172,8 @@ def _is_torn(file: int) -> bool:
 class JournalReader:
     """Tails a journal: each ``poll`` returns the rows added since the last one.
 
-    A torn last line is left for the next poll; a damaged line in the middle is skipped and
-    counted in ``skipped``. A file that does not exist yet is an empty journal.
-    """
+    A torn last line is left for the next poll; a damaged line in the middle is skipped and counted
+    in ``skipped``. A file that does not exist yet is an empty journal."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -81,8 +81,7 @@ class JournalTable:
     """Follows the journal at ``path`` through its segments. Without ``kept`` all rows are kept that
     are in one of them.
 
-    ``expected`` are the columns while there is no journal yet.
-    """
+    ``expected`` are the columns while there is no journal yet."""
 
     def __init__(
         self,

@@ -113,8 +113,7 @@ class Override:
     constructor arguments, applied at the call site ``file:line`` where given, else at every call),
     ``"environment"`` (``arguments`` are variables set for the script), ``"switch"`` (switches of
     torch), or ``"source"``: the copy at ``arguments["source"]`` is run in place of ``file``, and
-    the word of the command at ``arguments["word"]`` names its script, ``arguments["script"]``.
-    """
+    the word of the command at ``arguments["word"]`` names its script, ``arguments["script"]``."""
 
     target: str
     arguments: dict[str, Any]
@@ -130,8 +129,7 @@ class Override:
 class Expected:
     """Arguments that a fix wrote into the source, at the call of ``target`` in ``file:line``.
 
-    ``target`` is that of an ``Override``, or the name of an optimizer's class.
-    """
+    ``target`` is that of an ``Override``, or the name of an optimizer's class."""
 
     target: str
     arguments: dict[str, Any]
@@ -333,8 +331,7 @@ def is_alive(pid: int, begun_before: float = math.inf) -> bool:
     """Whether a process of this host has the number ``pid`` and is not a zombie.
 
     One that was not ``begun_before`` that time (seconds since the epoch) is another process with
-    the same number.
-    """
+    the same number."""
     try:
         process = psutil.Process(pid)
         is_zombie = process.status() == psutil.STATUS_ZOMBIE

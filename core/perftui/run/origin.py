@@ -3,8 +3,7 @@
 A run directory may come from anybody: from a mail, a build, a repository. It is read, but its
 command is not run and files that it names are not written. Everything that the recorder prepares
 here is therefore signed with a key that never leaves the user's home, and anything without such a
-signature needs the user's consent.
-"""
+signature needs the user's consent."""
 
 from __future__ import annotations
 

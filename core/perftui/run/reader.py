@@ -1,7 +1,6 @@
 """Reads a run directory that may still be growing, may be cut off, or may be old.
 
-Output of several recorders of one run is merged into one snapshot.
-"""
+Output of several recorders of one run is merged into one snapshot."""
 
 from __future__ import annotations
 
@@ -85,8 +84,7 @@ class RunSnapshot:
     def rank(self, rank: int = 0) -> RankSnapshot | None:
         """The rank of that number, or the first there is, or None before any has written.
 
-        Of trainings that ran one after the other, the newest that has steps.
-        """
+        Of trainings that ran one after the other, the newest that has steps."""
         same = self.trainings(rank)
         active = [snapshot for snapshot in same if len(snapshot.steps)]
         chosen = active[-1:] or same[-1:] or self.ranks[:1]
@@ -187,8 +185,7 @@ def merged(own: RunSnapshot, parts: Sequence[RunSnapshot]) -> RunSnapshot:
     """The run that ``own`` began and ``parts`` joined: all ranks, and the machine of each host.
 
     Several recorders on a host take turns sampling the machine; if samples overlap, each moment
-    counts once.
-    """
+    counts once."""
     if not parts:
         return own
     every = (own, *parts)
@@ -292,8 +289,7 @@ class RunNotFoundError(LookupError):
 def list_runs(runs: Path) -> list[RunEntry]:
     """Every run under ``runs``, newest first by start, damaged ones by the time in their name.
 
-    A directory that does not exist holds none.
-    """
+    A directory that does not exist holds none."""
     try:
         # Hidden directories are being deleted; links lead elsewhere.
         paths = [path for path in runs.iterdir() if not path.name.startswith(".")]
@@ -327,8 +323,7 @@ def find_run(runs: Path, identifier: str) -> RunEntry:
 def newest_run(directory: Path) -> Path | None:
     """``directory`` if it is a run, else the newest readable one in it or its ``.perftui/runs``.
 
-    None where there is no such run.
-    """
+    None where there is no such run."""
     if is_run_directory(directory):
         return directory
     runs = [
@@ -368,8 +363,7 @@ def _age(entry: RunEntry) -> tuple[int, str]:
 def _time_in(run_id: str) -> int:
     """Local time at the beginning of a name, as ns since the epoch; 0 if there is none.
 
-    An hour is ambiguous when clocks are set back, so a manifest is asked first.
-    """
+    An hour is ambiguous when clocks are set back, so a manifest is asked first."""
     try:
         return int(time.mktime(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))) * 1_000_000_000
     except (ValueError, OverflowError):

@@ -40,8 +40,7 @@ class Weighed:
     """Individual values together with values of which only a histogram is left.
 
     A value of the histogram counts as the mean of its bucket, which is off by 0.4 % at most;
-    without a histogram everything is exact.
-    """
+    without a histogram everything is exact."""
 
     def __init__(self, values: Ints, downsampled: Histogram | None = None) -> None:
         buckets = np.array(list((downsampled or {}).values()), dtype=np.int64).reshape(-1, 2)
@@ -181,8 +180,7 @@ def _added(groups: Sequence[Group]) -> Group:
 class Table:
     """Columns of equal length, read-only: int64 or float64 for numbers, object for text.
 
-    A missing number is NaN in a float column. ``table["duration"]`` is the column of that name.
-    """
+    A missing number is NaN in a float column. ``table["duration"]`` is the column of that name."""
 
     columns: tuple[Column, ...] = ()
     values: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
@@ -223,8 +221,7 @@ class Table:
 def aggregates_of(table: Table) -> Aggregates:
     """The sums of the rows of ``table``: steps (``STEP_COLUMNS``), or samples with a ``time``.
 
-    The row before the first must not have been profiled.
-    """
+    The row before the first must not have been profiled."""
     if not len(table):
         return Aggregates()
     if "duration" not in table:
@@ -289,8 +286,7 @@ class GrowingTable:
         """Append ``rows``; None becomes NaN, or -1 in a column of integers.
 
         A row with anything but a number in a column of numbers (or a fraction, or more than 64
-        bits, in one of integers) is skipped and counted in ``refused``.
-        """
+        bits, in one of integers) is skipped and counted in ``refused``."""
         if self._append(rows):
             return
         for row in rows:

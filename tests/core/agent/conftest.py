@@ -121,8 +121,7 @@ def warm_start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmStart]:
 def train(tmp_path: Path, request: pytest.FixtureRequest) -> Train:
     """Runs a script given as text; ``agent=False`` runs it as it is.
 
-    ``fresh=True`` starts an interpreter instead of forking one that has imported torch.
-    """
+    ``fresh=True`` starts an interpreter instead of forking one that has imported torch."""
 
     def run(
         source: str,

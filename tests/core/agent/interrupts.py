@@ -9,8 +9,7 @@ from itertools import count
 def interrupted_at_call(number: int, work: Callable[[], object]) -> bool:
     """Do ``work``, and have a signal come as its function ``number`` begins; whether one has.
 
-    Nothing is collected meanwhile: what others have called then is no function of it.
-    """
+    Nothing is collected meanwhile: what others have called then is no function of it."""
     calls = count()
 
     def trace(_frame: object, event: str, _: object) -> None:

@@ -23,8 +23,7 @@ class Loop:
 
     ``f`` fetches a batch and ``e`` finds there is none, ``F`` goes forward and ``g`` without
     gradients, ``B`` goes back, ``t`` does both, a digit is the step of that optimizer, ``w`` writes
-    to the weights, ``s`` says that a step has ended.
-    """
+    to the weights, ``s`` says that a step has ended."""
 
     def __init__(self, events: str = "", *, has_optimizers: bool = True) -> None:
         self.machine = StepMachine(lambda: has_optimizers, lambda: self._have_changed)

@@ -255,8 +255,7 @@ def test_a_later_window_is_not_expected_to_stall_for_long(
 class Rank:
     """One rank, whose steps a test takes one by one.
 
-    It is not told of steps that nobody need be told of, if it ``waits``.
-    """
+    It is not told of steps that nobody need be told of, if it ``waits``."""
 
     def __init__(self, spool: Path, lead: int = MOST_LEAD, *, waits: bool = False) -> None:
         self.control = ControlPage(spool / "control")

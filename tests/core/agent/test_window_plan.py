@@ -60,8 +60,7 @@ class Training:
     def loop(self, runs: Iterable[tuple[int, int]], *, tells: bool) -> None:
         """Runs of training steps with gaps of evaluation or generation between.
 
-        ``tells`` says whether the step after a gap begins with a call with gradients.
-        """
+        ``tells`` says whether the step after a gap begins with a call with gradients."""
         for run, gap in runs:
             self.kind = TRAIN
             self.run(run)

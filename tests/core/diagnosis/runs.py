@@ -177,8 +177,7 @@ def trained(
 ) -> Facts:
     """A run of steps with ``phases`` in ms; ``step`` tells what a window saw of each.
 
-    None as ``note`` stands for a run that did not say how it is set up.
-    """
+    None as ``note`` stands for a run that did not say how it is set up."""
 
     def whole(story: TraceBuilder) -> None:
         story.step()

@@ -44,8 +44,7 @@ def on_card(
 ) -> Facts:
     """A training on a card of these samples, 95 % of the time busy.
 
-    Steps of a run of 40 of 1 ms begin at 0, samples come each ms.
-    """
+    Steps of a run of 40 of 1 ms begin at 0, samples come each ms."""
     values = {"memory_used": 20 * GIB, "memory_total": 100 * GIB, "utilization": 95.0, **samples}
     telemetry = telemetry_table(20, **{f"gpu0.{name}": value for name, value in values.items()})
     run = make_run(phases={"forward": 1}, telemetry=telemetry, profile=profile, **ON_GPU)

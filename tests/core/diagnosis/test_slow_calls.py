@@ -4,8 +4,7 @@
 is a snippet's last line, or ``# here``. After ``##``: ``@item`` or alike, ``!cpu`` without a GPU,
 ``!big`` for files far larger than samples, ``!loop`` and ``!wide`` for findings about loops and
 large tensors, ``=aten::x`` for the operator, and the frame that the line called with the innermost
-one, if not the line itself.
-"""
+one, if not the line itself."""
 
 import os
 import re

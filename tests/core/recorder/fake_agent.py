@@ -1,7 +1,6 @@
 """Stands for an agent: writes a ring, notes and a window, and watches nothing.
 
-``python fake_agent.py STEPS [SECONDS_BETWEEN]``; RANK and WORLD_SIZE as a launcher sets them.
-"""
+``python fake_agent.py STEPS [SECONDS_BETWEEN]``; RANK and WORLD_SIZE as a launcher sets them."""
 
 import os
 import struct

@@ -27,8 +27,7 @@ class Week:
     """``steps`` steps spread over a week, each with four records or more; a sample every second.
 
     Every ``EPOCH`` steps workers start anew, as the agent notes. What was written is counted.
-    ``sample_every`` makes it fewer samples, by so many seconds each.
-    """
+    ``sample_every`` makes it fewer samples, by so many seconds each."""
 
     def __init__(self, directory: Path, steps: int, sample_every: int = 1) -> None:
         self.layout = create_run_directory(directory / "runs", "r")

@@ -283,8 +283,7 @@ class Driver:
 def nvml_of(driver: Driver, without: Iterable[str] = ()) -> Any:
     """The real bindings over ``driver``, as all from the last call on are.
 
-    ``without`` names functions and constants that they lack.
-    """
+    ``without`` names functions and constants that they lack."""
     bindings = _bindings()
     bindings.__dict__["nvmlLib"] = driver
     bindings.__dict__["_nvmlGetFunctionPointer_cache"].clear()

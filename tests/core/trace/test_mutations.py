@@ -33,8 +33,7 @@ def numbers_in(trace: Trace) -> dict[int, object]:
     """What the arguments of each row hold as its number.
 
     Read together, since each stretch of the file is recovered anew for every read; where that
-    fails, those of the rows that can be read are wanted all the same.
-    """
+    fails, those of the rows that can be read are wanted all the same."""
     try:
         pairs = arguments_of(trace, np.arange(len(trace)))
         together = {row: arguments.get("n") for row, arguments in pairs}

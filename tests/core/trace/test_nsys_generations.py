@@ -1,8 +1,7 @@
 """One recording, as each generation of Nsight Systems exported it.
 
 What differs is taken from: the reports shipped with 2021.1, the documentation of 2021.5, an export
-of 2022.2 (schema 2.9.1), one of 2024.5 (schema 3.13.2), and the documented schema of 2026.
-"""
+of 2022.2 (schema 2.9.1), one of 2024.5 (schema 3.13.2), and the documented schema of 2026."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The recorded runs in few files that can be carried away, and opened on any machine.
 
-Unpacked into one directory they are what ``tests/verify/scenarios/recordings.py`` reads.
-"""
+Unpacked into one directory they are what ``tests/verify/scenarios/recordings.py`` reads."""
 
 import io
 import json

@@ -2,8 +2,7 @@
 
 OSC 52 reaches it through SSH, but tmux keeps it to itself unless ``set-clipboard`` is on, and other
 terminals drop it. So tmux is asked itself (``load-buffer -w`` hands it on to the outer terminal),
-and the text also lies in a file, whose name is shown.
-"""
+and the text also lies in a file, whose name is shown."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 class NoticeLine(Static):
     """One message, over as many rows as it needs; what is above makes room, and nothing is covered.
 
-    It never has the focus.
-    """
+    It never has the focus."""
 
     DEFAULT_CSS = """
     NoticeLine {
@@ -111,8 +110,7 @@ class Host(App[None]):
     """What the app adds to Textual's, as far as actions need it.
 
     It shows notifications in the row of keys, one at a time: what is on screen is never covered. An
-    error goes before a warning, that before the rest, and of equals the newest is shown.
-    """
+    error goes before a warning, that before the rest, and of equals the newest is shown."""
 
     target: Path
     """The run directory or the trace file on screen."""

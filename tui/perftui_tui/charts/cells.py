@@ -42,8 +42,7 @@ def filled_steps(fraction: float, steps: int) -> int:
     """Number of ``steps`` to fill for ``fraction`` (clamped to 0..1).
 
     Nothing is filled only for 0 and everything only for 1, so that a little work never looks idle
-    and a short gap never looks busy. Needs ``steps`` of at least 2; one step is on or off.
-    """
+    and a short gap never looks busy. Needs ``steps`` of at least 2; one step is on or off."""
     if fraction <= 0:
         return 0
     if fraction >= 1 or steps < 2:
@@ -129,8 +128,7 @@ def resample(values: Sequence[float], width: int) -> list[float]:
     """``values`` in ``width`` columns, each the maximum of its share: peaks survive, dips may not.
 
     Fewer values than columns take one column each at the right, where the newest belongs, with NaN
-    before them. NaN stands for a missing value; a column is NaN only if all of its share is.
-    """
+    before them. NaN stands for a missing value; a column is NaN only if all of its share is."""
     count = len(values)
     if count <= width:
         return [math.nan] * (width - count) + list(values)
@@ -159,8 +157,7 @@ def steady_bins(values: Sequence[float], first: int, columns: int) -> tuple[floa
     values, begins at a multiple of its size in the whole series, and is their maximum. One more
     value then changes one column, until the bins are full and their size doubles; bins that
     followed the end of the series would change every column each second, and over SSH each changed
-    row costs bytes.
-    """
+    row costs bytes."""
     if not values or columns < 1:
         return (math.nan,) * max(0, columns)
     size = 1
@@ -193,8 +190,7 @@ _FIRST = 0x2800
 def braille_area(values: Sequence[float], width: int, height: int, high: float) -> list[str]:
     """Rows, top first, of an area chart from 0 to ``high``; NaN is blank, others are clamped.
 
-    More values than two a cell are binned by their maximum.
-    """
+    More values than two a cell are binned by their maximum."""
     rows = []
     steps = [column_steps(value, high, height * DOTS) for value in resample(values, 2 * width)]
     for row in reversed(range(height)):
@@ -232,8 +228,7 @@ def usual_top(values: Sequence[float]) -> float:
     """The top of a scale from 0 on which a slow first step does not flatten all others.
 
     A tenth above what 98 % of the ``values``, of which there is one at least, stay below, and of
-    few all but the highest; never 0.
-    """
+    few all but the highest; never 0."""
     ordered = sorted(values)
     return 1.1 * ordered[int(_USUAL_SHARE * (len(ordered) - 1))] or 1.0
 
@@ -261,8 +256,7 @@ def ruler(start: int, end: int, width: int) -> str:
     """One row of exactly ``width`` cells: a mark and a label at each round time.
 
     Where labels share their leading digits, the first has the time in full and the others the
-    distance from it: ``71.585 ms   +20 µs   +40 µs``.
-    """
+    distance from it: ``71.585 ms +20 µs +40 µs``."""
     cells = [" "] * max(width, 0)
     ticks = time_ticks(start, end, width)
     free_from = 0

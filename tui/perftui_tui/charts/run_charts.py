@@ -138,8 +138,7 @@ def binned(*runs: Floats) -> tuple[Floats, list[Floats], float, list[int]]:
     """The middles of bins over all of ``runs``, and the steps of each run in them.
 
     Also the end of the last one, and how many steps of each run lie above it: they are counted
-    there, so that a few outliers do not flatten the others.
-    """
+    there, so that a few outliers do not flatten the others."""
     low = float(min(durations.min() for durations in runs))
     tops = []
     for run in runs:
@@ -287,8 +286,7 @@ def comparison_charts(before: Snapshot, after: Snapshot) -> tuple[Chart, ...]:
     """Both runs on one scale; nothing where one of them has no step.
 
     First the share of each run's steps in bins of equal length, the last of which has what lies far
-    above; then each step over its number, where a run that was shorter ends earlier.
-    """
+    above; then each step over its number, where a run that was shorter ends earlier."""
     runs = ("before", _beside(before, after)), ("after", _beside(after, before))
     durations = [durations_of(run) for _, run in runs]
     if not all(map(len, durations)):

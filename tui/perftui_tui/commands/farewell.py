@@ -36,8 +36,7 @@ def farewell(
 
     ``achieved`` is what was done in the app, each with a word in front.
 
-    2 where the run can no longer be read: its directory has gone.
-    """
+    2 where the run can no longer be read: its directory has gone."""
     from perftui_tui.reading.output import OutputTail
 
     try:

@@ -304,8 +304,7 @@ class _Leaf(click.Command):
 class _Launcher(click.Group):
     """Options of ours, and then what is run with its own: ``perftui`` itself and ``diagnose``.
 
-    ``perftui`` takes the options of all commands, which may come before their name.
-    """
+    ``perftui`` takes the options of all commands, which may come before their name."""
 
     def __init__(self, own: Command, name: str, inner: dict[str, Command]) -> None:
         options = OPTIONS if own is RUN else own.options

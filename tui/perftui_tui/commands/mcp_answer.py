@@ -171,8 +171,7 @@ def _are_columns(value: dict[str, Any], rows: int) -> bool:
 def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:
     """The heading and ``rows`` of the rows after the first ``skip``, and how many there are.
 
-    Fewer where those would be too long, at least one.
-    """
+    Fewer where those would be too long, at least one."""
     heading, *lines = _records(text)
     chosen: list[str] = []
     left = MOST_BYTES - len(heading.encode())

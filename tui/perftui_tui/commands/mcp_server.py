@@ -113,8 +113,7 @@ def make_server(calls: Calls, *, allow_run: bool) -> Server[Any]:
 async def serve(*, allow_run: bool, common: Sequence[str] = ()) -> None:
     """Serve the tools on stdin and stdout until the client closes stdin, or a signal comes.
 
-    ``common`` are options of each command. Whatever a call started has then ended.
-    """
+    ``common`` are options of each command. Whatever a call started has then ended."""
     calls = Calls(offered(allow_run=allow_run), common)
     server = make_server(calls, allow_run=allow_run)
     async with anyio.create_task_group() as group:

@@ -49,8 +49,7 @@ def refusing(
 def log(line: str) -> None:
     """Print one line on stderr.
 
-    Names of files and texts of a run's manifest may hold anything: a terminal never acts on it.
-    """
+    Names of files and texts of a run's manifest may hold anything: a terminal never acts on it."""
     with _telling:
         _rewrite("")
         print(printable(line), file=sys.stderr)

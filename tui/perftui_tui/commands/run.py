@@ -51,8 +51,7 @@ def interpreter(line: CommandLine) -> str:
     """``--python``; else the first that has torch of the active environment's, our own, and the
     ``python3`` and ``python`` that a shell would run; else our own.
 
-    An active environment may be one without torch while perftui's own has it.
-    """
+    An active environment may be one without torch while perftui's own has it."""
     if "python" not in line.values:
         return next((str(python) for python in _candidates() if _has_torch(python)), sys.executable)
     chosen: str = line.values["python"]
@@ -221,8 +220,7 @@ def diagnose(line: CommandLine) -> int:
 
     The script prints into the run's own log. Interrupted, the training is asked to stop, and what
     was recorded so far is reported. Of a recorded run the training is run again, as it was but for
-    its source and the options given.
-    """
+    its source and the options given."""
     launch = launch_again(line) if line.action == AGAIN else launch_of(line)
     with refusing(OSError, where=f"the run cannot be recorded in {launch.runs}"):
         root = start(launch)

@@ -48,8 +48,7 @@ def show(
 
     ``attached`` watches a run that somebody else started: leaving it asks nothing. ``notes`` are
     shown in the app, and the traces of ``ranks`` can be opened there. ``metrics`` are what ncu
-    measured of the kernels.
-    """
+    measured of the kernels."""
     is_run = target.is_dir()
     try:
         splash()

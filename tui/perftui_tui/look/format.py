@@ -81,8 +81,7 @@ def format_percent(fraction: float | None) -> str:
     """A fraction as a percentage with one decimal; 1.0 is ``100 %``.
 
     Only nothing is ``0 %`` and only all is ``100 %``: what would round to them is ``<0.1 %`` and
-    ``>99.9 %``.
-    """
+    ``>99.9 %``."""
     if fraction is None or math.isnan(fraction):
         return MISSING
     if fraction in (0, 1):

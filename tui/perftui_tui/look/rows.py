@@ -2,8 +2,7 @@
 
 A row is a tuple of spans, a span a text and the name of a style in ``look.themes``, empty for the
 widget's own. Drawing functions return rows, tests compare ``plain(row)``, and ``RowView`` alone
-turns names into colours.
-"""
+turns names into colours."""
 
 from __future__ import annotations
 

@@ -140,8 +140,7 @@ class SteadyStylesheet(Stylesheet):
     """Keeps what it has parsed while the variables stay what they are.
 
     Textual parses all of it anew at each first visit to a screen and, before the first frame, two
-    times more than it has to: a tenth of the time until that frame.
-    """
+    times more than it has to: a tenth of the time until that frame."""
 
     def __init__(self, variables: dict[str, str]) -> None:
         super().__init__(variables=variables)

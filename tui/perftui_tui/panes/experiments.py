@@ -45,8 +45,7 @@ def seconds_left(state: TrialState, now: float) -> float | None:
     """About how many seconds until the next look; None where nothing tells.
 
     Runs are taken to last as long as those before, at least as long as the running one has so far;
-    before the first as the recorded run tells.
-    """
+    before the first as the recorded run tells."""
     each, of_workers = _mean(state, is_for_workers=False), _mean(state, is_for_workers=True)
     if each is None or of_workers is None:
         return None

@@ -62,8 +62,7 @@ def _shown(table: Table, prefixes: Sequence[str]) -> str:
     """The first of the GPUs that are about as busy as the busiest one, over the whole run.
 
     GPUs on which the run's own processes hold memory come before all others: on a shared machine
-    the busiest may be somebody else's.
-    """
+    the busiest may be somebody else's."""
     own = [prefix for prefix in prefixes if mean(table, f"{prefix}.process_memory")]
     means = {prefix: mean(table, f"{prefix}.utilization") or 0.0 for prefix in own or prefixes}
     highest = max(means.values())

@@ -66,8 +66,7 @@ def busy_of_cores(snapshot: Snapshot) -> list[float]:
 def ceilings(snapshot: Snapshot) -> OwnCeilings | None:
     """What ``perftui probe`` measured on the machine of the run; None where it did not.
 
-    They are read with the rules: the first frame, which is not judged, does not wait for them.
-    """
+    They are read with the rules: the first frame, which is not judged, does not wait for them."""
     if not snapshot.is_judged:
         return None
     from perftui.facts.gpu.cards import own_ceilings

@@ -35,8 +35,7 @@ STYLES = {"": "", "OK": "good", "EVEN": "good", "UNEVEN": "warn", "COPIES": "war
 class Meter:
     """What one pane shows. ``values`` are drawn from 0 to ``high``, oldest first.
 
-    ``absent`` is why there is nothing to show, where that is so.
-    """
+    ``absent`` is why there is nothing to show, where that is so."""
 
     name: str
     reading: str = ""
@@ -125,8 +124,7 @@ Draw = Callable[[Snapshot, int, int], Sequence[Row]]
 class SnapshotPane(RowView):
     """Draws ``draw`` whenever it is shown a snapshot or its size changes.
 
-    ``chart`` names the chart that a click opens; empty for none.
-    """
+    ``chart`` names the chart that a click opens; empty for none."""
 
     def __init__(self, draw: Draw, *, chart: str = "", **given: Any) -> None:
         super().__init__(**given)

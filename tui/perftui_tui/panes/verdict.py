@@ -198,8 +198,7 @@ def _notes(snapshot: Snapshot) -> set[str]:
 def own_cost(snapshot: Snapshot) -> list[Span]:
     """``perftui 0.3 %, limit 1 %``, highlighted where it is over; nothing where it is not known.
 
-    The first window may take it over the limit; later ones wait until that is paid back.
-    """
+    The first window may take it over the limit; later ones wait until that is paid back."""
     from perftui.facts.step.own_cost import own_cost_text
 
     cost = snapshot.ask(own_cost_text)

@@ -1,8 +1,7 @@
 """A run as its journals show it, before it is judged: what can be drawn at once.
 
 Nothing here imports rules or fixes: those are 300 modules, which take as long to load as all that
-the first frame needs.
-"""
+the first frame needs."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ class RunLister:
     ) -> None:
         """Report the list at once, then again after each run that had to be read.
 
-        ``sparing`` leaves the machine to a training that runs on it.
-        """
+        ``sparing`` leaves the machine to a training that runs on it."""
         from perftui.run.reader import list_runs
 
         try:

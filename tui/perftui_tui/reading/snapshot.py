@@ -160,8 +160,7 @@ class Snapshot:
     """Everything on screen at one moment. ``run`` is None for a trace, ``analysis`` without one.
 
     What takes time to work out for a long run is in it, worked out on the reading thread: screens
-    only draw.
-    """
+    only draw."""
 
     source: Path
     """The run directory or the trace file."""

@@ -65,8 +65,7 @@ class PreviewReceived(Newest):
 class SourceFailed(Message):
     """What was asked for cannot be shown; ``reason`` is why, and what to do.
 
-    ``is_all`` is False where only a part of it is missing.
-    """
+    ``is_all`` is False where only a part of it is missing."""
 
     reason: str
     is_all: bool = field(default=True, kw_only=True)
@@ -152,8 +151,7 @@ def _import_numpy() -> None:
     """Import NumPy without the threads of its OpenBLAS, one for each core but one.
 
     Each first waits busily for work that never comes: 8 % of the CPU time of a start on 2 cores,
-    taken from the training. Nothing is started meanwhile that could inherit the variable.
-    """
+    taken from the training. Nothing is started meanwhile that could inherit the variable."""
     if "numpy" in sys.modules or BLAS_THREADS in os.environ:
         return
     os.environ[BLAS_THREADS] = "1"
@@ -186,9 +184,8 @@ TRIES = 5
 class RunSource(ReadingThread):
     """Polls the run directory ``path`` until stopped.
 
-    A run that is over is read once more and then left alone. One that cannot be read is tried
-    again and again: its training may go on.
-    """
+    A run that is over is read once more and then left alone. One that cannot be read is tried again
+    and again: its training may go on."""
 
     def __init__(
         self, path: Path, post: Post, clock: Clock = time.time_ns, rank_number: int = 0

@@ -95,8 +95,7 @@ class Pictures:
     milliseconds.
 
     Options are worked out anew when the change that is proposed is another one, or a source file,
-    the command or an override in force has changed.
-    """
+    the command or an override in force has changed."""
 
     def __init__(self, rank_number: int, cancelled: Callable[[], bool]) -> None:
         self._rank_number = rank_number
@@ -116,8 +115,7 @@ class Pictures:
         """The snapshot of ``run``, with the ``analysis`` of its newest window.
 
         ``problem`` is that of reading it; ``as_of`` is the time at which ``run`` is shown, None for
-        what is known now; ``is_reading``: its first window is read next.
-        """
+        what is known now; ``is_reading``: its first window is read next."""
         facts = Facts(run, analysis, self._rank_number)
         memory = self.allocations.of(facts.rank) if facts.rank else NOTHING
         result = diagnosis(facts)
@@ -186,8 +184,7 @@ class SteadyVerdict:
     The first of all is told once a second look agrees, or there are steps enough to be sure of
     them. Another one takes its place once a second look agrees, and if more was recorded since the
     shown one was chosen: half as many steps again, ``MANY_STEPS`` or a window, or if nothing is
-    left of the shown one.
-    """
+    left of the shown one."""
 
     def __init__(self) -> None:
         self._shown: Snapshot | None = None

@@ -115,8 +115,7 @@ def rank_beside(table: RankTable | None, rank: int | None, cells: int) -> list[R
     """The parts that differ most first, then the step; nothing without another rank.
 
     Of the others it is the median, of each part its own: theirs need not sum to their step. A part
-    in which ranks wait for each other is neither better nor worse where it is longer.
-    """
+    in which ranks wait for each other is neither better nor worse where it is longer."""
     known = [one for one in table.rows if one.mean] if table else []
     mine = next((one for one in known if one.rank == rank), None)
     others = [one for one in known if one.rank != rank]

@@ -40,8 +40,7 @@ class VirtualTable(ScrollView, can_focus=True):
 
     Order, filter and selection are kept when new data of the same columns is shown; the selection
     follows the row's name. The text of a cell is only asked for while it is on screen. Each screen
-    with a table derives its own, with the keys of its scope.
-    """
+    with a table derives its own, with the keys of its scope."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"virtual-table--{part}" for part in ("header", "sorted", "cursor", "sums", "empty", "bar")

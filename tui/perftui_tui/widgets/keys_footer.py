@@ -40,8 +40,7 @@ class KeysFooter(Widget):
     """The keys of the screen in one row; a click on one presses it.
 
     Textual's own has a widget for each key and makes all of them anew whenever a key comes or goes:
-    that was a third of the time from the command to the first picture.
-    """
+    that was a third of the time from the command to the first picture."""
 
     DEFAULT_CSS = """
     KeysFooter {

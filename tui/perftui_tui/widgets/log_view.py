@@ -109,8 +109,7 @@ class LogView(RowView):
     def _search_from(self, direction: int) -> int:
         """The line that a search starts behind: the one found last, or the edge of the screen.
 
-        The top of the screen will not do: it stays where it is all through the last screenful.
-        """
+        The top of the screen will not do: it stays where it is all through the last screenful."""
         if self.found is not None:
             return self.found - self.output.dropped
         top = self.scroll_offset.y

@@ -28,8 +28,7 @@ class RowView(ScrollView, can_focus=False):
 
     Assigning ``rows`` compares with what is on screen and repaints the lines that differ, each as a
     region of its own: Textual repaints what is marked, not what changed, and over SSH the bytes of
-    a whole pane each second make keys lag by seconds.
-    """
+    a whole pane each second make keys lag by seconds."""
 
     DEFAULT_CSS = """
     RowView {

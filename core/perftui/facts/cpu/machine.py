@@ -99,8 +99,7 @@ class MachineFacts:
     def other_cores(self) -> float | None:
         """Allowed cores taken by other programs.
 
-        On a machine with more cores, others are assumed to use the cores outside first.
-        """
+        On a machine with more cores, others are assumed to use the cores outside first."""
         if self.tree_cores is None or self.machine_cores is None:
             return None
         of_run = self.tree_cores + (self.perftui_cores or 0.0)

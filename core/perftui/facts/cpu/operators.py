@@ -3,8 +3,7 @@
 On the CPU that is the time of the operator itself. On a GPU it is the time of what the operator
 launched, and the time that the GPU idles while the host is in the operator. Times exclude called
 operators, and no nanosecond counts twice: with what no operator launched, and the idle time between
-operators, they sum to the device's.
-"""
+operators, they sum to the device's."""
 
 from __future__ import annotations
 

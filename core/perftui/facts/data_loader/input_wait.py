@@ -54,8 +54,7 @@ def input_wait(facts: Facts) -> InputWait:
 
     With a run and a trace that shows the device, only wait in which the device idles counts: a host
     that waits while queued kernels run loses nothing. Unknown if there are too few steps, or
-    nothing was recorded.
-    """
+    nothing was recorded."""
     who = subject(facts)
     trace = trace_steps.or_none(facts)
     if facts.run is None:
@@ -173,8 +172,7 @@ def better_without_workers(facts: Facts, otherwise: int | None = None) -> str:
     """``; without workers (num_workers=0) a step would take about 0.9 ms``, if that is less than
     the mean step, or than ``otherwise`` in ns; else empty.
 
-    If other programs take the cores, workers may be late for that alone.
-    """
+    If other programs take the cores, workers may be late for that alone."""
     step, then = steady_step.or_none(facts), step_without_workers.or_none(facts)
     if step is None or then is None or busy_host(facts):
         return ""

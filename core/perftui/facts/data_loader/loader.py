@@ -87,8 +87,7 @@ PREFETCH_FACTOR = 2
 class LoaderFacts(msgspec.Struct, frozen=True):
     """Configuration of one ``DataLoader`` when it last began an epoch.
 
-    None stands for what the run did not note, in every field.
-    """
+    None stands for what the run did not note, in every field."""
 
     num_workers: int | None = None
     pin_memory: bool | None = None
@@ -140,8 +139,7 @@ def training_loader(facts: Facts) -> LoaderFacts | None:
 
     It is known by its role, noted once it has fed a step. Before that, it is the loader that
     shuffles, as training loaders do and evaluation loaders do not; else the first, since scripts
-    build it first. Of several made by one call, such as one per epoch, it is the newest.
-    """
+    build it first. Of several made by one call, such as one per epoch, it is the newest."""
     latest: dict[Any, Mapping[str, Any]] = {}
     for data in notes_of(facts.events, "loader"):
         key = data.get("id", _call(data))
@@ -205,8 +203,7 @@ def work_of(
 ) -> LoaderWork | None:
     """The work for the loaders of those numbers in ``workers``, by ``WORKER_COLUMNS``.
 
-    Rows that reach into ``during``, (start, end) in ns, count as a whole. None without batches.
-    """
+    Rows that reach into ``during``, (start, end) in ns, count as a whole. None without batches."""
     if "loader" not in workers or not len(workers):
         return None
     rows = _rows_of(workers, loaders, during)
@@ -400,8 +397,7 @@ def unevenness(facts: Facts) -> tuple[float, int | None, float]:
 
     Mean time of the batch being made at a random moment, over the mean batch: 1 if all are alike, n
     if one in n takes all the time; the slowest worker, None if fewer than two made enough batches;
-    and its time per batch over that of the others.
-    """
+    and its time per batch over that of the others."""
     rows = worker_rows(facts)
     batches, took = int(rows["batches"].sum()), int((rows["fetch"] + rows["collate"]).sum())
     if batches < FEWEST_BATCHES or not took:

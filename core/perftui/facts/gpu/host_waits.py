@@ -2,8 +2,7 @@
 
 Each wait uses up the host's lead over the GPU: without it, everything later would be launched that
 much earlier. So it costs the idle time that follows, up to its own length, whether the next kernel
-is late or a later one.
-"""
+is late or a later one."""
 
 from __future__ import annotations
 
@@ -269,8 +268,7 @@ class _Counted(msgspec.Struct):
 def syncs(facts: Facts) -> SyncCalls | None:
     """Calls that make the host wait for the GPU; None if not counted.
 
-    If a training began to use its GPU later, only windows with the GPU count.
-    """
+    If a training began to use its GPU later, only windows with the GPU count."""
     counted = [window for data in notes_of(facts.events, "window") for window in _read(data)]
     on_gpu = any(window.gpu for window, _ in counted)
     chosen = [(window, steps) for window, steps in counted if window.gpu is on_gpu]

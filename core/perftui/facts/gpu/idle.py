@@ -182,8 +182,7 @@ def rows_place(
     """Where ``rows`` of the host's threads were called from: by the trace's stacks, else by samples
     within them (or ``during``), else by samples at the same places of other steps.
 
-    Without a sample the line stays unknown, and the place has only its ``operator``.
-    """
+    Without a sample the line stays unknown, and the place has only its ``operator``."""
     if facts.analysis is None or not len(rows):
         return Place(rank=facts.rank_number, operator=operator)
     trace = facts.analysis.trace

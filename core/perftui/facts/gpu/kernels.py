@@ -3,8 +3,7 @@
 If the host runs ahead, the device works on a step long after its mark has ended: a kernel belongs
 to the step that launched it. All memory-bound kernels (elementwise, normalisation, reductions)
 between two matrix products of a stream are a chain: each moves whole tensors through memory and
-reads what the one before wrote.
-"""
+reads what the one before wrote."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """How close the kernels of a step come to the card's limits: the roofline.
 
 A call needs at least the time of its arithmetic at the card's rate, and that of its bytes at the
-rate of its memory; the longer of the two is its roof.
-"""
+rate of its memory; the longer of the two is its roof."""
 
 from __future__ import annotations
 

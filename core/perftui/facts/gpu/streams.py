@@ -5,8 +5,7 @@ From the end of the last event, the walk goes to whatever that waited for. A ker
 device's previous activity, or for its launch if that came later; the launching thread worked since
 it last waited for the device; such a wait ends with the device's work. The result is an unbroken
 chain: its segments sum to the whole exactly. After "critical path" in HolisticTraceAnalysis,
-without the graph of all operators: only events on the chain are examined.
-"""
+without the graph of all operators: only events on the chain are examined."""
 
 from __future__ import annotations
 
@@ -160,8 +159,7 @@ def critical_path(trace: Trace, host: Host) -> tuple[Segment, ...]:
     """From the first to the last event of the host's threads and the devices, in order of time;
     empty without device or host activity.
 
-    Streams are assumed to depend on their device's activity that ended last before.
-    """
+    Streams are assumed to depend on their device's activity that ended last before."""
     return _Walk(trace, host).chain()
 
 

@@ -7,8 +7,7 @@ difference of ends is taken as the clocks' difference.
 No rank leaves an all-reduce, an all-gather or a reduce-scatter before the last one has entered it.
 So in true time the kernels of one collective overlap on all ranks: for kernels ``[a, b)`` and ``[c,
 d)`` of two ranks, the shift of the second clock lies in ``(a - d, b - c)``. Each collective shared
-by two traces narrows these bounds.
-"""
+by two traces narrows these bounds."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Ranks that reduce gradients together take the same time for a step, whoever is slow: the others wait
 for it. The wait is visible: a trace names exposed communication, and a rank's own clock sees it
 within backward, where gradients are reduced. So the slow rank is the one with the longest steps
-without that part. Only durations are compared, not points in time: two hosts have two clocks.
-"""
+without that part. Only durations are compared, not points in time: two hosts have two clocks."""
 
 from __future__ import annotations
 

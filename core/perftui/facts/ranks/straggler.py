@@ -46,8 +46,7 @@ def trace_straggler(facts: Facts) -> SlowRank:
 
     ``lag`` is how long the open rank waits for it in a mean step; if the open rank itself is late,
     how long each other rank waits. Not applicable if there are no other ranks. Unknown if their
-    traces are missing, or their collectives do not match.
-    """
+    traces are missing, or their collectives do not match."""
     traced, waits = traced_ranks(facts), waits_of_ranks(facts)
     if traced.shown not in waits.compared:
         raise UnknownError(f"the collectives of rank {traced.shown} match those of no other rank")

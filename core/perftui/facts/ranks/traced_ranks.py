@@ -2,8 +2,7 @@
 
 Ranks at a collective wait for the last one. If the last one itself waited meanwhile, in a
 collective of another group, that part of the wait is due to the rank it waited for: never to a rank
-that waits.
-"""
+that waits."""
 
 from __future__ import annotations
 

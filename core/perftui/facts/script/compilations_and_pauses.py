@@ -132,8 +132,7 @@ def saves(facts: Facts) -> Saves | None:
 def saves_within(events: Table, rows: Table) -> tuple[Table, Int64]:
     """Save events in the steps ``rows``, and the ns of each within them.
 
-    An event stands for one long call or several short ones, and is written at its end.
-    """
+    An event stands for one long call or several short ones, and is written at its end."""
     saving = events_of(events, "save")
     if not len(saving) or not len(rows):
         return Table(), np.zeros(0, dtype=np.int64)

@@ -131,8 +131,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> tuple[Int64, int, int] | None:
     the nodes of backward passes, each of which recorded its stack. None if none is checked.
 
     In each node of backward, after its own operators, the engine calls ``isnan`` and ``any`` on
-    each gradient and reads the result. Unknown if the trace has no duration.
-    """
+    each gradient and reads the result. Unknown if the trace has no duration."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")

@@ -1,8 +1,7 @@
 """Time by line of the user's code, from stack samples of a thread, and the main thread's lines.
 Samples come at random moments, at exponentially distributed intervals, so the time from one sample
 to the next is independent of what the sample found: its share is an unbiased estimate of the share
-of the thread's time.
-"""
+of the thread's time."""
 
 from __future__ import annotations
 
@@ -119,8 +118,7 @@ class LinesByTime:
 def lines_by_time(stacks: Table, time: Int64, samples: int | None = None) -> LinesByTime:
     """Time by line over rows of ``stacks``, each of which stands for ``time`` ns.
 
-    Without ``samples`` their number is estimated from the time.
-    """
+    Without ``samples`` their number is estimated from the time."""
     if not len(stacks):
         return LinesByTime((), 0, 0)
     if samples is None:

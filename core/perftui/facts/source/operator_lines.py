@@ -2,8 +2,7 @@
 
 Ten samples a second over a whole run see a line in proportion to its time, but meet a window of two
 steps once or twice. So of the lines of the operator's phase, by time, the one whose text calls the
-operator is taken, if the script can be read.
-"""
+operator is taken, if the script can be read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Find, by text, what in the user's own source calls an operator, or the model again.
 
 Samples show more, if there are enough of them. A place is only named if it is the only one that
-fits.
-"""
+fits."""
 
 from __future__ import annotations
 

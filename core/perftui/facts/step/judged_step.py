@@ -222,8 +222,7 @@ def unprofiled(
     """Parts of the run's mean step, ns, that sum to it exactly.
 
     ``host`` maps each phase of the training thread to its ns in the window's mean step, if phases
-    are marked; extra time of a phase in the run is work the window missed.
-    """
+    are marked; extra time of a phase in the run is work the window missed."""
     work = {name: ns for name, ns in window.parts if name not in IDLE_PARTS}
     idle = {name: ns for name, ns in window.parts if name in IDLE_PARTS}
     work = _split(work, min(sum(work.values()), of_run.mean))

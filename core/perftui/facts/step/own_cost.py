@@ -55,8 +55,7 @@ def slowed(steps: Table, kind: str) -> Slowed:
     """Time that windows added to the steps of ``kind``, besides the training's waits for them.
 
     Each window is compared with the mean of the undisturbed steps around it, and skipped if there
-    are fewer than two. For steps no longer kept as rows, the means are compared.
-    """
+    are fewer than two. For steps no longer kept as rows, the means are compared."""
     in_rows, in_sums = _in_rows(steps, kind), _in_sums(steps, kind)
     # Their errors are independent.
     return Slowed(in_rows.estimate + in_sums.estimate, math.hypot(in_rows.error, in_sums.error))
@@ -153,8 +152,7 @@ def recording_cost(facts: Facts) -> OwnCost | None:
     """Recording cost of all steps of the rank.
 
     Profiled steps of the judged kind are compared with others. None before the first step, or if
-    the agent did not count.
-    """
+    the agent did not count."""
     steps, sums = facts.steps, facts.steps.sums.of()
     if "overhead" not in steps:
         return None

@@ -52,11 +52,10 @@ def step_tables(analysis: TraceAnalysis) -> StepTables:
 
 @trace_fact
 def operators_by_shape(analysis: TraceAnalysis) -> OpTable:
-    """``StepTables.operators`` by name and input shapes: ``aten::mm  [64,128] [128,10]``.
+    """``StepTables.operators`` by name and input shapes: ``aten::mm [64,128] [128,10]``.
 
     Reads the operators' arguments from the file, 5 us each. Unknown if the trace has no duration or
-    no recorded shapes.
-    """
+    no recorded shapes."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("the trace has no duration")

@@ -42,8 +42,7 @@ def steady(steps: Table, kind: str = "train") -> Mask:
     """Mask of the rows of ``steps`` (``STEP_COLUMNS``) that are of ``kind`` and after the warm-up.
 
     Profiled steps and the step after each (it pays for saving the window) are left out. A single
-    step is never steady: nothing distinguishes it from warm-up.
-    """
+    step is never steady: nothing distinguishes it from warm-up."""
     if not len(steps):
         return np.zeros(0, dtype=np.bool_)
     rows = np.flatnonzero((steps["kind"] == kind) & ~after_disturbance(steps["profiled"]))
@@ -82,8 +81,7 @@ def median(values: npt.NDArray[Any]) -> float:
     """The median of ``values`` (at least one), as ``np.median`` returns it.
 
     The first call of ``np.median`` imports ``numpy.ma``, which takes longer than reading and
-    judging a run of some hundred steps.
-    """
+    judging a run of some hundred steps."""
     ordered = np.sort(values)
     middle = len(ordered) // 2
     return float((ordered[~middle] + ordered[middle]) / 2)
@@ -104,8 +102,7 @@ class StepBreakdown:
 
     ``parts`` are in drawing order and sum to ``mean`` exactly: the phases of ``PHASES`` for a run,
     the parts of ``StepParts`` for a trace. The quantiles are durations of real steps (nearest
-    rank); for a run so long that its journal is downsampled they are within 0.4 %.
-    """
+    rank); for a run so long that its journal is downsampled they are within 0.4 %."""
 
     count: int
     """0 for a trace whose steps are unknown: the breakdown is of the whole trace."""
@@ -147,8 +144,7 @@ def run_breakdown(steps: Table, mask: Mask, kind: str = "train") -> StepBreakdow
     """The breakdown over the rows of ``steps`` that ``mask`` selects; None if none is usable.
 
     It includes the undisturbed steps of ``kind`` that are only kept as sums: mean and parts stay
-    exact, quantiles take a step for the mean of those within 0.4 %.
-    """
+    exact, quantiles take a step for the mean of those within 0.4 %."""
     chosen = steps.where(mask)
     sums = steps.sums.of(kind, disturbed=False, consistent=True)
     whole = consistent_rows(chosen) if len(chosen) else np.zeros(0, dtype=np.bool_)
@@ -167,8 +163,7 @@ def run_breakdown(steps: Table, mask: Mask, kind: str = "train") -> StepBreakdow
 def trace_breakdown(steps: Sequence[StepParts], *, marked: bool) -> StepBreakdown | None:
     """The breakdown over ``steps`` of a trace; None if they take no time.
 
-    If steps are unknown (``marked`` is false), the whole trace is the only entry.
-    """
+    If steps are unknown (``marked`` is false), the whole trace is the only entry."""
     sums: Counter[str] = Counter()
     for step in steps:
         sums.update(dict(step.parts))
@@ -223,8 +218,7 @@ def step_kind(facts: Facts) -> str:
     """The kind of step that is judged.
 
     Training if there is any, even if most steps are evaluation; else the more frequent of
-    evaluation and inference. ``TRAIN`` before the first step.
-    """
+    evaluation and inference. ``TRAIN`` before the first step."""
     counts = {kind: count_of(kind, facts) for kind in (EVAL, INFER)}
     if count_of(TRAIN, facts) or not any(counts.values()):
         return TRAIN
@@ -380,8 +374,7 @@ class DeviceShare:
     """Mean phase times on the device, ns, of ``count`` timed steps.
 
     Each is from when the GPU reached the phase until it finished its work, including idle time in
-    between. They do not sum to the step: the GPU may be some steps behind.
-    """
+    between. They do not sum to the step: the GPU may be some steps behind."""
 
     count: int
     parts: tuple[tuple[str, int], ...]

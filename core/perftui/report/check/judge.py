@@ -124,9 +124,8 @@ class Repository:
     def inside(self, file: str | None, cwd: str | None) -> str | None:
         """``file`` relative to the root, with slashes; None where it is not in there.
 
-        A training of another machine names its files by the directory ``cwd`` that it ran in
-        there: they are found again where they are as deep or deeper below the root here.
-        """
+        A training of another machine names its files by the directory ``cwd`` that it ran in there:
+        they are found again where they are as deep or deeper below the root here."""
         if not file:
             return None
         path = Path(file)
@@ -238,8 +237,7 @@ def judge(
 
     ``before`` is the baseline, that at ``against``. Then findings fail only if it does not have
     them, and the step is compared. ``needs_baseline`` without one: neither is certain. With
-    ``history`` the step is compared with all runs in there, and not with that of ``before``.
-    """
+    ``history`` the step is compared with all runs in there, and not with that of ``before``."""
     cwd = facts.manifest.cwd if facts.manifest else None
     if facts.manifest is not None and not facts.manifest.status.is_over:
         message = "the training is still running: check it when it has ended"

@@ -1,8 +1,7 @@
 """A report as one HTML file: no script, no network, nothing beside it.
 
 ``page.html`` is the page, ``parts.html`` what it is made of, ``style.css`` its sheet; the chart of
-step times, with slow steps marked, is drawn here.
-"""
+step times, with slow steps marked, is drawn here."""
 
 from __future__ import annotations
 

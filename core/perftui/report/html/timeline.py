@@ -129,8 +129,7 @@ def boxes_of(rows: Sequence[Events], least: int, most: int = MOST_BOXES) -> list
     """The boxes of each row.
 
     Events shorter than ``least`` ns with less than that between them share a box; where more than
-    ``most`` boxes would be left, longer ones do too. No event is left out.
-    """
+    ``most`` boxes would be left, longer ones do too. No event is left out."""
     least = max(least, 1)
     while sum(int(_begins(row, least).sum()) for row in rows) > most:
         least = int(least * GROWTH) + 1
@@ -243,8 +242,7 @@ def _inside(
 ) -> tuple[Int64, Int64, Int64]:
     """Events of a track in the window: rows, starts and ends, cut to the window.
 
-    Of overlapping events only the ``outermost`` stay, or each begins where the last one ends.
-    """
+    Of overlapping events only the ``outermost`` stay, or each begins where the last one ends."""
     low, high = track_bounds(trace)[track : track + 2].tolist()
     rows = low + np.flatnonzero(works[low:high] & kinds.believable(trace)[low:high])
     ends = trace.ends_of(rows)

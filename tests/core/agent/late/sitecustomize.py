@@ -2,8 +2,7 @@
 
 The first optimizer of a process imports ``torch._dynamo`` to mark two methods as not to be
 compiled: 1.7 s of the processor in each of a hundred short trainings. Whoever asks for anything
-else of it gets all of it.
-"""
+else of it gets all of it."""
 
 import importlib
 import sys

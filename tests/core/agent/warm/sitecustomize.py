@@ -3,8 +3,7 @@
 Importing torch takes 1.5 s of the processor in each of 150 short trainings; a fork takes none.
 Python imports a module of this name before it opens the script, so a child that returns from here
 is an interpreter like any other, about to run its script with nothing of ours on the stack. It
-imports torch as usual, and has it at once.
-"""
+imports torch as usual, and has it at once."""
 
 import gc
 import json

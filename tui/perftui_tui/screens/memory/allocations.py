@@ -32,8 +32,7 @@ def stacked(parts: Int64, height: int, top: float) -> Int64:
 
     ``parts`` has a row for each part, the lowest first, and a column for each of the chart; the
     chart goes from 0 to ``top``. A cell has the part that its middle lies in. A column that holds
-    anything shows its largest part at least.
-    """
+    anything shows its largest part at least."""
     middles = (np.arange(height)[::-1] + 0.5) * (top / height)
     sums = np.cumsum(parts, axis=0)
     cells: Int64 = (sums[:, np.newaxis, :] <= middles[np.newaxis, :, np.newaxis]).sum(axis=0)
@@ -53,8 +52,7 @@ def highest_of_bins(parts: Int64, columns: int, live: bool) -> Int64:
     """``parts`` in at most ``columns`` columns, each the samples at the highest moment within it.
 
     While the series grows (``live``) a bin holds a power of two of samples and keeps its place;
-    else all samples are spread over the whole width. There is one sample at least.
-    """
+    else all samples are spread over the whole width. There is one sample at least."""
     count = parts.shape[1]
     if live:
         size = 1

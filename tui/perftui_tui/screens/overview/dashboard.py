@@ -85,8 +85,7 @@ def draw_at(meter: Meter, snapshot: Snapshot, cells: int, height: int) -> list[R
 class Dashboard(Vertical):
     """Charts where there is room for them, below them the meters, and the last profiled step.
 
-    What the run does not have, a GPU or a data loader, gives its place to what it has.
-    """
+    What the run does not have, a GPU or a data loader, gives its place to what it has."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text()
 

@@ -110,8 +110,7 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
     """Each column as high as the mean over what is known of it; blank where nothing is.
 
     A sample that has room has its value in words. Where no sample was taken in the view, what is
-    drawn is from outside it: dim, and with words that say so.
-    """
+    drawn is from outside it: dim, and with words that say so."""
     ramp = ASCII_LEVELS if glyphs.ascii_only else LOWER_EIGHTHS
     means = counter.means(view.start, view.end, columns)
     # The view has a sample of its own, or the counter has every change.

@@ -129,9 +129,8 @@ def gap_lines(
 ) -> list[Line]:
     """What is known about a gap: how long, why, and what went on meanwhile.
 
-    In a window of ``run`` also where its main thread was, as far as it was sampled, else where
-    it was by the Python calls of ``main_track``.
-    """
+    In a window of ``run`` also where its main thread was, as far as it was sampled, else where it
+    was by the Python calls of ``main_track``."""
     trace = analysis.trace
     device = trace.tracks[selected.track.track].device
     size = format_ns(selected.end - selected.start)
@@ -173,8 +172,7 @@ def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
     profiler names it: ``train.py(48): load``. Empty in traces without stacks.
 
     What covers more than half of an interval covers its middle: of the rows that began before it
-    the last, or one of its callers; behind a range outside the call stack the row before it.
-    """
+    the last, or one of its callers; behind a range outside the call stack the row before it."""
     if PYTHON not in trace.categories or trace_track == NONE:
         return ""
     low, high = (int(np.searchsorted(trace.track, trace_track, side=one)) for one in _SIDES)

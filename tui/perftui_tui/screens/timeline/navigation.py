@@ -22,8 +22,7 @@ class Viewport:
     """``start`` to ``end`` of the ``first`` to ``last`` that there is; integer nanoseconds.
 
     Every change keeps ``first <= start < end <= last`` and a view at least ``SHORTEST_VIEW`` long
-    (or the whole, where that is shorter).
-    """
+    (or the whole, where that is shorter)."""
 
     start: int
     end: int

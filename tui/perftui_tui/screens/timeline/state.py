@@ -36,9 +36,8 @@ _USUAL_THRESHOLD = 2
 class TimelineState(TrackList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
 
-    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` is
-    what is hidden, moved and pinned. Takes a second for ten million events that are launches.
-    """
+    ``analysis`` must hold at least one event; ``tracks`` are those of its trace. ``order`` is what
+    is hidden, moved and pinned. Takes a second for ten million events that are launches."""
 
     def __init__(
         self,

@@ -33,8 +33,7 @@ def shown_tracks(
     ``open_trace_tracks`` has, for a thread by its place in ``Trace.tracks``, whether to show all
     its depths or only the first. Of others as many are shown as fit, those with most events:
     recorded Python stacks begin with a dozen frames that never change. Of counters a single one is
-    shown where not all tracks fit.
-    """
+    shown where not all tracks fit."""
     groups = [list(group) for _, group in groupby(tracks, key=_group)]
     # The most depths a thread may have for all tracks to fit.
     limit = max(map(len, groups), default=FEWEST_DEPTHS)
@@ -80,8 +79,7 @@ _COUNTERS: GroupKey = ("", COUNTER, NONE, NONE, False)
 class TrackOrder:
     """Which threads (with all depths), streams and devices a person has hidden, moved or pinned.
 
-    It outlives a single trace.
-    """
+    It outlives a single trace."""
 
     def __init__(self) -> None:
         self.hidden: set[GroupKey] = set()
@@ -130,8 +128,7 @@ class TrackList:
     """Tracks from top to bottom, one of them selected. ``track_rows`` fit on the screen.
 
     ``counters`` stand below the threads. Each of ``helpers`` stands for its threads until it is
-    opened.
-    """
+    opened."""
 
     def __init__(
         self,

@@ -60,8 +60,7 @@ def prepare(
     """Sort the events into tracks and launches, and find the phases of training; of ``counters``
     those are shown that were sampled within the trace.
 
-    Takes seconds for ten million events.
-    """
+    Takes seconds for ten million events."""
     trace = analysis.trace
     span = trace_span(analysis)
     counters = [one for one in counters if not one.interval or one.is_sampled_in(*span)]
@@ -184,8 +183,7 @@ class TimelineView(Vertical):
     def jump(self, start: int, end: int, row: int | None = None) -> None:
         """Show ``start`` to ``end`` (ns since the trace's start) and select ``row`` there.
 
-        Without a row the idle interval itself is selected. Waits for a trace that is being read.
-        """
+        Without a row the idle interval itself is selected. Waits for a trace that is being read."""
         # The place is one of the trace that was handed over: not of all ranks together, nor of the
         # steps that are shown while there is none.
         if self._given is None:

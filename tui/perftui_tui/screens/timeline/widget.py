@@ -124,8 +124,7 @@ class Timeline(RowView, can_focus=True):
 
     The wheel zooms at the pointer, with shift it pans, over the names it scrolls the tracks.
     Dragging the tracks pans, with shift or ctrl, or on the rows above, it marks a range; on the
-    minimap it moves the view. A click selects, a double click fits what it selected.
-    """
+    minimap it moves the view. A click selects, a double click fits what it selected."""
 
     BINDINGS = bindings("timeline")
     COMPONENT_CLASSES: ClassVar[set[str]] = {

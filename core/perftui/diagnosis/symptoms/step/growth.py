@@ -144,8 +144,7 @@ def growing_steps_rule(facts: Facts) -> Lost | None:
 
 
 ROUGHLY = 2.0
-"""Ratio to the mean wait for cores up to which a rise may be that wait, which keeps other threads
-waiting too: 1.6 in a training that did not grow."""
+"""Ratio to the mean wait for cores up to which a rise may be that wait: it was 1.6 without one."""
 
 
 def _clock(facts: Facts) -> str:

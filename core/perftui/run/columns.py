@@ -142,7 +142,8 @@ COMPILE, SAVE, PROFILE = "compile", "save", "profile"
 """torch.compile at work, a checkpoint being written, a profiler of the script's own."""
 
 STAGES = (FETCH, COLLATE, WAIT, FORWARD, BACKWARD, OPTIMIZER, COMPILE, SAVE, PROFILE)
-"""Stages of a stack, a main thread's without ``wait``."""
+"""Stages of a stack, a main thread's without ``wait``; runs recorded before December 2026 have the
+first two."""
 
 STACK_RATE = 10
 """What the command asks for by default. With 46 frames on the stack a sample took
@@ -164,5 +165,6 @@ NO_STACKS = "no_stacks"
 
 def stack_rate_of(profile: Mapping[str, Any]) -> int:
     """Requested samples per second in the ``profile`` of a manifest, 0 if missing."""
-    rate = profile.get(STACK_RATE_KEY, 0)
+    # Runs recorded before November 2026 name it "looks".
+    rate = profile.get(STACK_RATE_KEY, profile.get("looks", 0))
     return rate if isinstance(rate, int) and rate > 0 else 0

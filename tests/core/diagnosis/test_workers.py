@@ -158,6 +158,7 @@ def test_what_workers_take_of_the_machine_is_a_fact_where_they_are_distinguished
 
     told = facts(**{"processes.ranks_cpu": 90.0})
     assert (told["cores used by workers"], told["read by workers in a second"]) == (1.5, 2048)
+    assert "cores used by workers" not in facts(**{"processes.main_cpu": 90.0})
 
 
 def test_a_run_without_rows_of_workers_is_judged_as_before() -> None:

@@ -292,7 +292,8 @@ def test_little_room_on_the_disk_is_left_to_others(
 ) -> None:
     usage = shutil.disk_usage(report.parent)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-    assert load_trace(report).read_arguments(0)
+    trace = load_trace(report)  # keeps its file while it lives
+    assert trace.read_arguments(0)
     assert list(cache.iterdir()) == []
     assert len(list(temporary.iterdir())) == 1
 

@@ -215,7 +215,7 @@ def leaving(root: Path, leave: Act) -> Choice:
     this directory that takes a path."""
     project = root.parents[2] if root.parent.parts[-2:] == RUNS_DIRECTORY.parts else root
     path = "" if root.parent == RUNS_DIRECTORY.absolute() else f" {shlex.quote(str(project))}"
-    return Choice(("l", "enter"), f"leave it; reopen: perftui attach{path}", leave)
+    return Choice(("l", "enter"), f"leave it running; perftui attach{path} shows it again", leave)
 
 
 def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:

@@ -140,6 +140,8 @@ def machine_use(facts: Facts) -> MachineFacts:
     cores, counted = run.manifest.cpu_count or None, mean("cpu.cores")
     installed = cores if counted is None else round(counted)
     busy = mean("cpu.utilization", 100)
+    # In older runs the column covers everything the training had started.
+    tells_workers = "processes.ranks_cpu" in table
     gpus = gpu_prefixes(column.name for column in table.columns)
     cards = [gpu for gpu in gpus if "." not in gpu]
     # GPUs of which the run's own processes held memory at some time.
@@ -162,8 +164,8 @@ def machine_use(facts: Facts) -> MachineFacts:
         cores=cores,
         installed_cores=installed,
         tree_cores=mean("processes.cpu", 100),
-        workers_cores=mean("processes.workers_cpu", 100),
-        rest_cores=mean("processes.rest_cpu", 100),
+        workers_cores=mean("processes.workers_cpu", 100) if tells_workers else None,
+        rest_cores=mean("processes.rest_cpu", 100) if tells_workers else None,
         perftui_cores=mean("processes.perftui_cpu", 100),
         workers_read=mean("processes.workers_read"),
         machine_cores=None if busy is None or not installed else busy * installed,

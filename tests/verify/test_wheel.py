@@ -161,7 +161,7 @@ def test_a_report_is_the_same_from_both_wheels_and_from_this_tree(
 
 
 def test_it_replays_a_run_in_a_terminal(terminal: Terminal) -> None:
-    terminal.wait_for("fix: num_workers 0 -> 4")
+    terminal.wait_for("num_workers 0 -> 4")
     terminal.press("9")
     terminal.wait_for("20231114-221320-train")
     terminal.press("q")

@@ -257,7 +257,7 @@ def damaged(specimen: Specimen, chance: random.Random) -> tuple[bytes, bytes]:
     if packed:
         raw = specimen.pack(raw)
     raw = wounded(raw, chance, DAMAGES)
-    return raw, _inflated(raw) if packed else specimen.pack(raw), raw
+    return (raw, _inflated(raw)) if packed else (specimen.pack(raw), raw)
 
 
 def _inflated(raw: bytes) -> bytes:

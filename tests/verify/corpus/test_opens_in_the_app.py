@@ -70,7 +70,12 @@ async def check_overview(name: str, app: PerftuiApp, pilot: Pilot[None]) -> None
     elif len(devices) == 1:
         # The expected values are over all devices together.
         oracle = {entry["quantity"]: entry["value"] for entry in oracles()[name]}
-        await until_shown(pilot, f"busy {percent(oracle['oracle.gpu_busy_pct'])} ")
+        # Of a device's own time; the screen says it of that of all steps as well.
+        (device,), steps = devices, app.snapshot.analysis.steps
+        whole = [(device.start, device.end), *((step.start, step.end) for step in steps)]
+        whole_ns = max(end for _, end in whole) - min(start for start, _ in whole)
+        busy = oracle["oracle.gpu_busy_pct"] * (device.end - device.start) / whole_ns
+        await until_shown(pilot, f"busy {percent(busy)} ")
         await until_shown(pilot, f"{format_count(oracle['oracle.kernel_count'])} kernels")
 
 

@@ -128,6 +128,8 @@ async def _story(film: _Film) -> None:
     await film.until(lambda: app.trials.running is not None)
     await film.until(lambda: app.trials.running is None)
     await film.hold()
+    # The end of the trial asks as well, and is left for the screen that has the fix.
+    await press("escape", asks_no_more)
     await press("w", asks)
     await press("enter", asks_no_more)
     await press("u", asks_no_more)

@@ -165,8 +165,7 @@ POLL_SECONDS = 1.0
 """One picture a second: at four, a terminal on a slow link lags behind its keys by seconds."""
 
 DUTY = 0.008
-"""Share of a core that reading may take, judging as much, and drawing twice as much: the training
-needs the rest. A run of a million steps is judged every fifteen seconds."""
+"""Share of a core that reading may take, judging as much, and drawing twice as much."""
 
 LONGEST_POLL_SECONDS = 15.0
 
@@ -251,20 +250,22 @@ class RunSource(ReadingThread):
             self.report(SnapshotReceived(judged))
         elif not is_over:
             self.report(SnapshotReceived(self._with_steps_of(run)))
-        goes_on = judged is None or judged.phase.is_live or not self._pause
-        return goes_on or self._judging is not None
+        is_live = judged is None or judged.phase.is_live
+        return is_live or not self._pause or self._judging is not None
 
     def _judge(self, run: RunSnapshot) -> tuple[Snapshot, float]:
         """``run`` judged, and the pause until the next time."""
         from perftui_tui.reading.view import RunView, SteadyVerdict
 
-        given = (self.path, self._clock, self.stopped.is_set, self._rank_number)
-        told = lambda window, done: self.report(LoadProgressed(window, done))  # noqa: E731
-        view, steady = self._judges = self._judges or (RunView(*given, told), SteadyVerdict())
+        given = (self.path, self._clock, self.stopped.is_set, self._rank_number, self._progressed)
+        view, steady = self._judges = self._judges or (RunView(*given), SteadyVerdict())
         snapshot = steady.hold(view.judge(run))
         before, self._cost = self._cost, time.thread_time()
         # A cost that comes once (imports, a new window) is no reason to look away for long.
         return snapshot, 0.0 if view.unfinished else pause_after(min(before, self._cost))
+
+    def _progressed(self, window: Path, done: float | None) -> None:
+        self.report(LoadProgressed(window, done))
 
 
 def pause_after(cost: float) -> float:

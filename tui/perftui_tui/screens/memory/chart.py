@@ -170,9 +170,8 @@ def memory_title(snapshot: Snapshot) -> str:
     """What the chart shows."""
     if snapshot.phase is Phase.TRACE or snapshot.run is None:
         return "Memory"
-    if snapshot.ask(gpu_memory) and not memory_is_level(snapshot):
-        return "GPU memory by step"
-    return "Memory of the training's processes (RSS)"
+    has_steps = snapshot.ask(gpu_memory) and not memory_is_level(snapshot)
+    return "GPU memory by step" if has_steps else "Memory of the training's processes (RSS)"
 
 
 def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing

@@ -176,7 +176,7 @@ def test_runs(
 @pytest.mark.parametrize("size", EACH, ids="{0[0]}x{0[1]}".format)
 def test_a_played_run(snap_compare: Compare, tmp_path: Path, size: tuple[int, int]) -> None:
     root = write_run(tmp_path, gpu=True, workers=2, **ENDED)
-    keys = ("P", "left", "shift+left", "shift+left")
+    keys = ("P", "end", "left", "shift+left", "shift+left")
     assert picture(snap_compare, root, "overview", size, *keys)
 
 

@@ -356,7 +356,7 @@ def test_after_so_many_steps_it_is_what_was_watched_then(
 async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
         final = app.snapshot
-        await press(pilot, "P", until="the end")
+        await press(pilot, "P", "end", until="the end")
         await press(pilot, "left", until="step 119 of 119")
         await pilot.press("left")
         await until(pilot, lambda: app.snapshot and app.snapshot.train_steps == 119, "119 steps")
@@ -375,9 +375,13 @@ async def test_it_steps_through_the_run_and_back_to_its_end(saved: Path) -> None
 
 
 @pytest.mark.keys("app.bar.play", "app.bar.faster(1)", "app.bar.faster(-1)")
-async def test_it_plays_at_a_speed_and_holds(saved: Path) -> None:
+async def test_it_plays_from_the_start_at_a_speed_and_holds(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await press(pilot, "P", "home", until="before the first step")
+        for _ in range(2):
+            await press(pilot, "P", until="▶ 10x")
+            assert app.playback.position.share < 0.5
+            await press(pilot, "end", until="P plays again")
+        await press(pilot, "home", until="before the first step")
         await press(pilot, "plus", "plus", until="100x")
         await press(pilot, "minus", until="30x")
         await pilot.press("space")
@@ -394,7 +398,7 @@ async def test_it_plays_at_a_speed_and_holds(saved: Path) -> None:
 
 async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await press(pilot, "P", until="the end")
+        await press(pilot, "P", "end", until="the end")
         bar = app.screen.query_one("#playback")
         left = bar._left
         await pilot.click("#playback", offset=(left + bar._cells // 2, 0))
@@ -409,7 +413,7 @@ async def test_a_click_on_the_bar_goes_there(saved: Path) -> None:
 @pytest.mark.slow
 async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path) -> None:
     async with opened(saved, size=(60, 18), replay=True) as (app, pilot):
-        await press(pilot, "P", until="the end")
+        await press(pilot, "P", "end", until="the end")
         lines = text_of(app).splitlines()
         assert "Other findings" in "".join(lines[-6:-2])
         assert lines[-3].startswith("╰")
@@ -419,12 +423,12 @@ async def test_the_findings_keep_their_frame_on_the_smallest_screen(saved: Path)
 async def test_the_keys_go_with_the_screens_and_the_log_says_that_it_is_whole(saved: Path) -> None:
     async with opened(saved, replay=True) as (app, pilot):
         await press(pilot, "6", screen="log")
-        await press(pilot, "P", until="the end")
+        await press(pilot, "P", "end", until="the end")
         assert ALL_OUTPUT not in text_of(app)
         await press(pilot, "left", until=ALL_OUTPUT)
         await pilot.press("escape")
         await until(pilot, lambda: ALL_OUTPUT not in text_of(app), "the line to go")
-        await pilot.press("P", "left")
+        await pilot.press("P", "end", "left")
         await press(pilot, "9", screen="runs")
         await until(pilot, lambda: app.screen.focused and app.screen.focused.id == "playback")
         await pilot.press("P")
@@ -434,7 +438,7 @@ async def test_the_keys_go_with_the_screens_and_the_log_says_that_it_is_whole(sa
 @pytest.mark.parametrize("key", ["c", "q"])
 async def test_what_is_played_is_not_taken_for_a_training_that_runs(saved: Path, key: str) -> None:
     async with opened(saved, replay=True) as (app, pilot):
-        await pilot.press("P", "left", "left")
+        await pilot.press("P", "end", "left", "left")
         await until(pilot, lambda: app.snapshot and app.snapshot.as_of, "an earlier picture")
         await pilot.press("P", key)
         await pilot.pause()

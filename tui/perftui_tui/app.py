@@ -420,15 +420,17 @@ class PerftuiApp(Session):
     # Playing a saved run
 
     def action_playback(self) -> None:
-        """Begin to play, or give the keys to the bar, or back to the screen."""
-        if not self.playback.is_on:
-            reason = self.playback.begin()
-            if reason:
-                self.warn(reason)
-                return
-            self.refresh_screen()
-        screen = self.base_screen()
-        if screen is not None and screen is self.screen:
+        """Play from the start at the end of the run, else give the keys to the bar, or back."""
+        if not self.playback.is_on and (reason := self.playback.begin()):
+            self.warn(reason)
+            return
+        screen, position = self.base_screen(), self.playback.position
+        if screen is None or screen is not self.screen or position is None:
+            return
+        if position.is_end:
+            self.playback.toggle()
+            screen.query_one(PlaybackBar).take_keys()
+        else:
             screen.query_one(PlaybackBar).change_keys()
 
     def refresh_bar(self) -> None:

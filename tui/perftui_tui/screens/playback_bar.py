@@ -28,8 +28,8 @@ def bar_row(position: Position, cells: int, has_keys: bool) -> tuple[Row, int, i
     while len(spans) > 1 and width(tuple(spans)) + SHORTEST > cells:
         spans.pop()
     left = width(tuple(spans))
-    whose = "screen" if has_keys else "bar"
-    other = row((f" {shown_key('app.playback')} keys to the {whose} ", "dim"))
+    does = "plays again" if position.is_end else f"keys to the {'screen' if has_keys else 'bar'}"
+    other = row((f" {shown_key('app.playback')} {does} ", "dim"))
     if left + width(other) + 2 * SHORTEST > cells:
         other = ()
     room = max(1, cells - left - width(other) - 1)

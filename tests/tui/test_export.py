@@ -16,8 +16,6 @@ from textual.widgets._toast import Toast
 
 from perftui_tui.actions.host import LEAST, Notice, NoticeLine
 from perftui_tui.app import PerftuiApp
-from perftui_tui.screens.run_screen import RunScreen
-from perftui_tui.screens.timeline.view import TimelineView
 from perftui_tui.widgets.keys_footer import KeysFooter
 from tests.core.trace import nsys_exports as nsys
 from tests.ran import ran
@@ -242,20 +240,15 @@ def rows(app):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("screen", ["1", "2", "3", "6"])
-async def test_a_message_takes_the_row_of_the_keys_and_covers_nothing(
-    tmp_path: Path, screen: str
-) -> None:
+async def test_a_message_stands_above_the_keys(tmp_path: Path, screen: str) -> None:
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press(screen)
         before = (await settled(pilot)).split("\n")
         app.notify("said", timeout=30)
-        await until_shown(pilot, "said")
-        await pilot.pause()
-        assert rows(app)[:-1] == before[:-1]
-        # As many keys as fit stand behind it.
-        assert rows(app)[-1].split()[:2] == ["said", before[-1].split()[0]]
+        await until(pilot, lambda: rows(app)[-2].strip() == "said", "it")
+        assert rows(app)[-1] == before[-1]
         app.clear_notifications()
-        await until(pilot, lambda: rows(app) == before, "the keys again")
+        await until(pilot, lambda: rows(app) == before, "what was there")
 
 
 @pytest.mark.keys("app.close_notice")
@@ -265,7 +258,7 @@ async def test_an_error_is_whole_and_stays_until_it_is_closed(tmp_path: Path) ->
         app.notify(LONG, severity="error", timeout=0.1, markup=False)
         app.notify("of less weight", timeout=30)
         await until_shown(pilot, "x closes")
-        shown = " ".join(" ".join(rows(app)[-3:]).split())
+        shown = " ".join(" ".join(rows(app)[-4:-1]).split())
         assert f"!! {LONG.strip()} x closes" in shown
         await press(pilot, "x", until="of less weight")
         assert "no space" not in text_of(app)
@@ -279,16 +272,12 @@ async def test_a_message_goes_to_other_screens_and_a_click_closes_it(tmp_path: P
     async with opened(write_run(tmp_path), (80, 24)) as (app, pilot):
         app.notify("said", severity="warning", timeout=30)
         await until_shown(pilot, "! said")
-        await pilot.click(KeysFooter, offset=(3, 0))
-        await until(pilot, lambda: "said" not in text_of(app), "its end")
-        app.notify(LONG, timeout=30)
-        await until_shown(pilot, "the recorder has ended")
         await pilot.click(NoticeLine)
-        await until(pilot, lambda: "the recorder" not in text_of(app), "its end")
+        await until(pilot, lambda: "said" not in text_of(app), "its end")
         app.notify("said", timeout=30)
         await until_shown(pilot, "said")
         await pilot.press("6")
-        await until(pilot, lambda: rows(app)[-1].startswith(" said "), "it on the other screen")
+        await until(pilot, lambda: rows(app)[-2].strip() == "said", "it on the other screen")
         app.clear_notifications()
         await until(pilot, lambda: "said" not in text_of(app), "its end")
         await press(pilot, "1", screen="overview")
@@ -301,31 +290,13 @@ async def test_a_message_goes_to_other_screens_and_a_click_closes_it(tmp_path: P
 
 
 @pytest.mark.slow
-async def test_keys_behind_a_message_are_clicked_where_they_stand(tmp_path: Path) -> None:
-    async with opened(write_run(tmp_path), (120, 24)) as (app, pilot):
-        await settled(pilot)
-        app.notify("said so", timeout=30)
-        await until_shown(pilot, "said so")
-        await pilot.click(KeysFooter, offset=(rows(app)[-1].index("? Help"), 0))
-        await until(pilot, lambda: not isinstance(app.screen, RunScreen), "the help")
-
-
-@pytest.mark.slow
-async def test_one_row_changes_no_size_above_and_says_what_a_search_found(tmp_path: Path) -> None:
+async def test_what_a_search_found_stands_above_the_keys(tmp_path: Path) -> None:
     async with opened(write_trace(tmp_path), (80, 24)) as (app, pilot):
         await pilot.press("2")
-        await settled(pilot)
-        view, sizes = app.screen.query_one(TimelineView), []
-        app.screen.screen_layout_refresh_signal.subscribe(view, lambda _: sizes.append(view.size))
-        app.notify(LONG[:70], timeout=30)
-        await until_shown(pilot, LONG[:70])
-        app.clear_notifications()
-        await until(pilot, lambda: LONG[:70] not in text_of(app), "its end")
-        assert len(sizes) >= 2
-        assert set(sizes) == {view.size}
+        keys = (await settled(pilot)).split("\n")[-1]
         await press(pilot, "slash", *"nowhere", "enter", until="0 events match 'nowhere'")
-        assert rows(app)[-1].startswith(" 0 events match 'nowhere'  ")
-        assert rows(app)[-1].rstrip().endswith("? Help")
+        assert rows(app)[-2].strip() == "0 events match 'nowhere'"
+        assert rows(app)[-1] == keys
         # Keys go where they went.
         focused = app.focused
         await pilot.press("w")

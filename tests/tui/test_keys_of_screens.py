@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.events import MouseScrollDown, MouseScrollUp
 from textual.pilot import Pilot
 
 from perftui.diagnosis.model import Diagnosis, Figure, Finding, Severity
@@ -268,25 +267,6 @@ async def test_help_keeps_its_place_and_wide_screens_have_the_palette(tmp_path: 
         await until(pilot, lambda: footer(app).rstrip().endswith("? Help"), "help again")
 
 
-@pytest.mark.parametrize("size", [(70, 24), (104, 40)])
-async def test_the_wheel_brings_in_what_does_not_fit(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with opened(write_run(tmp_path), size=size) as (app, pilot):
-        await press(pilot, "2", screen="timeline")
-        await until(pilot, lambda: "q Quit" in footer(app) or "▏" in footer(app), "the keys")
-        keys = app.screen.query_one(KeysFooter)
-        first = footer(app)
-        for _ in range(60):
-            keys.post_message(_wheel(MouseScrollDown, keys))
-        await pilot.pause()
-        moved = footer(app)
-        assert moved != first
-        assert moved[-8:] == first[-8:]
-        for _ in range(60):
-            keys.post_message(_wheel(MouseScrollUp, keys))
-        await pilot.pause()
-        assert footer(app) == first
-
-
 async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path), size=(80, 24)) as (app, pilot):
         await press(pilot, "2", screen="timeline")
@@ -297,9 +277,3 @@ async def test_no_key_is_shown_without_its_word(tmp_path: Path) -> None:
             shown, _, help_key = footer(app).partition("▏")
             assert help_key == " ? Help "
             assert f"{keys}  c Capture ".startswith(f"{shown.strip()} ")
-
-
-def _wheel(
-    kind: type[MouseScrollDown] | type[MouseScrollUp], footer: KeysFooter
-) -> MouseScrollDown | MouseScrollUp:
-    return kind(footer, 1, 0, 0, 0, 0, False, False, False)

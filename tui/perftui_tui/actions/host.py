@@ -17,7 +17,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from perftui_tui.keys.own_keys import hint
-from perftui_tui.widgets.keys_footer import SILENT, KeysFooter
+from perftui_tui.widgets.keys_footer import KeysFooter
 
 if TYPE_CHECKING:
     from perftui.trace.rank_files import RankFile
@@ -51,7 +51,6 @@ LEAST_ERROR = 10.0
 """Seconds that an error stays at least: it may be two rows long, and is closed by a key."""
 
 _MARKS = {"information": "", "warning": "! ", "error": "!! "}
-_STYLES = {"information": "", "warning": "warn", "error": "bad"}
 _BY_WEIGHT: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 
 
@@ -72,29 +71,21 @@ class Notice(Notification):
 
 
 def _put(screen: Screen[object], notice: Notification | None) -> None:
-    """Show ``notice`` before the keys of ``screen``, or in their place where it is long."""
+    """Show ``notice`` above the keys of ``screen``; a low screen has none."""
     # A dialog that is opening asks again once it is there; an app that is left shows no more.
     if not (screen.is_running and screen.is_attached):
         return
-    text = "" if notice is None else notice_text(notice)
-    style = "" if notice is None else _STYLES[notice.severity]
-    footer = next(iter(screen.query_children(KeysFooter)), None)
-    # A low screen has no row of keys.
-    has_row = footer is not None and (footer.display or footer.has_class(SILENT))
-    is_beside = has_row and footer is not None and footer.say(text, style)
     line = next(iter(screen.query_children(NoticeLine)), None)
-    is_alone = bool(text) and not is_beside
-    if line is None and is_alone:
+    if line is None and notice is not None:
         line = NoticeLine(markup=False)
         screen.mount(line)
-    # Both in one layout: the content above keeps its size if one row is enough.
-    if footer is not None:
-        footer.set_class(is_alone, SILENT)
     if line is not None:
-        line.display = is_alone
+        keys = any(footer.display for footer in screen.query_children(KeysFooter))
+        line.styles.margin = (0, 0, int(keys), 0)
+        line.display = notice is not None
     if line is not None and notice is not None:
         line.set_classes(f"-{notice.severity}")
-        line.update(Content(text))
+        line.update(Content(notice_text(notice)))
 
 
 def notice_text(notice: Notification) -> str:
@@ -109,7 +100,7 @@ def notice_text(notice: Notification) -> str:
 class Host(App[None]):
     """What the app adds to Textual's, as far as actions need it.
 
-    It shows notifications in the row of keys, one at a time: what is on screen is never covered. An
+    It shows notifications above the keys, one at a time: what is on screen is never covered. An
     error goes before a warning, that before the rest, and of equals the newest is shown."""
 
     target: Path

@@ -8,7 +8,7 @@ from itertools import accumulate
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events, on
+from textual import events
 from textual.binding import ActiveBinding
 from textual.color import Color
 from textual.screen import Screen
@@ -16,24 +16,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from perftui_tui.look.rows import safe
-from perftui_tui.look.themes import palette
 from perftui_tui.widgets.row_view import RowView
 
 NARROW = "-narrow"
 """The class of a screen on which help stays at the right edge, where others have the palette: there
 is no room for all keys then, and help names those that are cut off."""
-
-SILENT = "-silent"
-"""The class of a footer in whose place a message stands."""
-
-MOST_OF_NOTICE = 0.6
-"""Part of the row that a message may take from the keys."""
-
-_BEHIND = 3
-"""Cells that part a message from the edge and from the keys."""
-
-NOTCH = 4
-"""Cells by which a notch of the wheel moves keys that do not fit."""
 
 
 class KeysFooter(Widget):
@@ -45,7 +32,6 @@ class KeysFooter(Widget):
     DEFAULT_CSS = """
     KeysFooter {
         dock: bottom; height: 1; background: $panel; color: $footer-foreground; pointer: pointer;
-        &.-silent { display: none; }
     }
     """
     ALLOW_SELECT = False
@@ -56,23 +42,6 @@ class KeysFooter(Widget):
         self._keys: tuple[ActiveBinding, ...] = ()
         self._palette: ActiveBinding | None = None
         self._under_mouse: ActiveBinding | None = None
-        self._offset = 0
-        """Cells of the keys that the wheel has moved out at the left."""
-        self._notice: tuple[str, str] = ("", "")
-        """A message before the keys, and its style."""
-
-    def say(self, text: str, style: str = "") -> bool:
-        """Show a message before the keys, none if empty; False where it takes too much of them."""
-        fits = cell_len(text) + _BEHIND <= self.size.width * MOST_OF_NOTICE
-        notice = (text, style) if fits else ("", "")
-        if notice != self._notice:
-            self._notice = notice
-            self.refresh()
-        return fits
-
-    @property
-    def _lead(self) -> int:
-        return cell_len(self._notice[0]) + _BEHIND if self._notice[0] else 0
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._changed)
@@ -94,7 +63,6 @@ class KeysFooter(Widget):
                 shown.setdefault(key.binding.action, key)
         self._keys = tuple(shown.values())
         if before != (self._keys, self._palette):
-            self._offset = 0
             self.refresh()
 
     def _cells(self, key: ActiveBinding) -> int:
@@ -112,7 +80,7 @@ class KeysFooter(Widget):
     def _parts(self) -> tuple[tuple[ActiveBinding, ...], ActiveBinding | None, int]:
         """The keys at the left, the one at the right edge, and the cells for those at the left."""
         edge = self._at_edge()
-        room = self.size.width - self._lead
+        room = self.size.width
         if edge is not None:
             line, blank = int(not RowView.ascii_only), int(edge is not self._palette)
             room -= line + self._cells(edge) - 1 + blank
@@ -122,14 +90,7 @@ class KeysFooter(Widget):
         """The keys that fit whole beside what stays at the edge."""
         keys, edge, room = self._parts()
         base = self.rich_style
-        left = Strip(self._segments(self._fitting(keys, room), base)).crop_extend(
-            self._offset, self._offset + room, base
-        )
-        if self._lead:
-            text, style = self._notice
-            colour = palette(self.app.theme_variables)[style] if style else Style()
-            message = Strip([Segment(f" {text} ", base + Style(color=colour.color, bold=True))])
-            left = Strip.join([message.adjust_cell_length(self._lead, base), left])
+        left = Strip(self._segments(self._fitting(keys, room), base)).crop_extend(0, room, base)
         if edge is None:
             return left
         _, ground = self.background_colors
@@ -144,7 +105,7 @@ class KeysFooter(Widget):
         """The keys that fit: a key without its label means nothing."""
         ends = accumulate(self._cells(key) for key in keys)
         # The blank behind the last one may be left out.
-        return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= self._offset + room]
+        return [key for key, end in zip(keys, ends, strict=True) if end - 1 <= room]
 
     def _segments(self, keys: Iterable[ActiveBinding], base: Style) -> list[Segment]:
         foreground = Color.parse(self.app.theme_variables["footer-key-foreground"])
@@ -162,10 +123,9 @@ class KeysFooter(Widget):
 
     def _key_at(self, x: int) -> ActiveBinding | None:
         keys, edge, room = self._parts()
-        x -= self._lead
-        if x >= room or x < 0:
-            return edge if x >= 0 else None
-        right = -self._offset
+        if x >= room:
+            return edge
+        right = 0
         for key in self._fitting(keys, room):
             right += self._cells(key)
             if x < right:
@@ -184,25 +144,10 @@ class KeysFooter(Widget):
             self.tooltip = (key.tooltip or key.binding.description) if key else None
             self.refresh()
 
-    async def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Press the key that is clicked, or close the message."""
-        if event.x < self._lead:
-            await self.run_action("app.close_notice")
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Press the key that is clicked."""
         key = self._key_at(event.x)
         if key is not None and key.enabled:
             self.app.simulate_key(key.binding.key)
         elif key is not None:
             self.app.bell()
-
-    @on(events.MouseScrollUp)
-    @on(events.MouseScrollDown)
-    def _move(self, event: events.MouseEvent) -> None:
-        """Bring in keys that do not fit, or bring back those at the left."""
-        cells = NOTCH if isinstance(event, events.MouseScrollDown) else -NOTCH
-        keys, _, room = self._parts()
-        most = max(0, sum(self._cells(key) for key in keys) - room)
-        offset = min(max(0, self._offset + cells), most)
-        if offset != self._offset:
-            event.stop()
-            self._offset = offset
-            self.refresh()

@@ -79,6 +79,7 @@ async def test_what_was_not_judged_is_listed_with_its_reason(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.keys("overview.undo_fix", "overview.rerun")
 async def test_a_written_fix_is_said_first_and_not_offered_again(ended: Path, script: Path) -> None:
     """A run that is over is not read again, so its options are those of the source before."""
     async with diagnosed(ended, (120, 60)) as (app, pilot):
@@ -89,10 +90,21 @@ async def test_a_written_fix_is_said_first_and_not_offered_again(ended: Path, sc
         assert "Write the fix?" not in text_of(app)
         assert script.read_bytes() == fixed
         await pilot.press("1")
-        keys = "enter then r runs it, u undoes it"
+        keys = "enter shows it  r runs it  u undoes it"
         await until_shown(pilot, f"WRITTEN     num_workers 0 -> 4   up to 1.66x faster  {keys}")
-        await press(pilot, "4", "u", until="w writes it")
-        await press(pilot, "1", until="DO THIS     num_workers 0 -> 4")
+        assert "u Undo  r Run again" in footer(app)
+        await press(pilot, "r", until="With train.py as written")
+        await close(pilot)
+        await press(pilot, "u", until="DO THIS     num_workers 0 -> 4")
+        assert "u Undo" not in footer(app)
+
+
+async def test_what_perftui_does_not_write_is_said_with_its_place(ended: Path) -> None:
+    async with diagnosed(ended, (160, 60)) as (app, pilot):
+        app.snapshot = replace(app.snapshot, options={})
+        await press(pilot, "w", until="! by hand at train.py:4: make batches in worker processes")
+        await press(pilot, "p", until="save your own edit, then r runs it again and compares")
+        await press(pilot, "5", "w", until="4 shows what to write, and where")
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: 
     assert "!!   2.00x high" in listed
     done = replace(option, is_written=True)
     written = replace(proven, options={found.rule: (done,)})
-    for cells, keys in ((120, "then r runs it, u undoes it"), (80, "shows it")):
+    for cells, keys in ((120, "shows it  r runs it  u undoes it"), (80, "shows it")):
         expected = f"WRITTEN     {option.title}   2.00x faster (1.90 to 2.10)  enter {keys}"
         assert expected in words(written, cells)
     assert f"written: {option.title}   2.00x faster" in "\n".join(

@@ -142,6 +142,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "overview": (
         Key("enter", "why", "Why", "The evidence behind the first finding"),
         Key("a", "try_fix", "Try fix", "Try the best fix of the first finding that has one"),
+        Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
+        Key("r", "rerun", "Run again", "Run again with the last fix, or the current source"),
         Key("t", "show_gap", "Gap", "Show the largest or selected gap on the timeline"),
         Key("down,j", "select_gap(1)", "Next gap", "The next gap in the list (traces)", False),
         Key("up,k", "select_gap(-1)", "Previous gap", "The previous gap", False),

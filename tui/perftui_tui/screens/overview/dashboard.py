@@ -263,7 +263,7 @@ def _of_fix(found: NextThing, top: Finding, snapshot: Snapshot, cells: int) -> R
 
 
 _THEN = {
-    Todo.RUN: (" then {diagnosis.rerun} runs it, {diagnosis.undo_fix} undoes it", " shows it"),
+    Todo.RUN: (" shows it  {overview.rerun} runs it  {overview.undo_fix} undoes it", " shows it"),
     Todo.WRITE: (" then {diagnosis.write_fix} writes it", " shows it"),
     Todo.LOOK: (" shows what else there is", " shows more"),
 }

@@ -20,7 +20,7 @@ from perftui_tui.panes.meter import NAME_WIDTH, READING_WIDTH, STYLES, SnapshotP
 from perftui_tui.panes.step_bar import kernels, operators, step_bar, top_ops
 from perftui_tui.panes.verdict import LABEL_WIDTH, findings, label
 from perftui_tui.reading.output import Output
-from perftui_tui.reading.snapshot import Phase, Snapshot, next_thing, next_try
+from perftui_tui.reading.snapshot import Phase, Snapshot, Todo, next_thing, next_try
 from perftui_tui.screens.overview.dashboard import Dashboard, GapList, headline
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.log_view import nothing_printed, tail_rows
@@ -149,6 +149,13 @@ class OverviewScreen(RunScreen):
                 with Vertical():
                     yield SnapshotPane(kernels, id="kernels", title="Top kernels")
                     yield SnapshotPane(operators, id="operators", title="Top operators")
+
+    def useless_actions(self) -> frozenset[str]:
+        """Only a fix that is written is run and undone from here."""
+        found = next_thing(self.snapshot) if self.snapshot is not None else None
+        is_written = found is not None and found.todo is Todo.RUN
+        useless = super().useless_actions()
+        return useless if is_written else useless | {"undo_fix", "rerun"}
 
     def show(self, snapshot: Snapshot) -> None:
         """Titles and the log's end."""

@@ -132,7 +132,10 @@ def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: 
     )
     listed = "\n".join(plain(line) for line in findings(proven, 100, 0))
     assert f"fix: {option.title}   2.00x faster (1.90 to 2.10)" in listed
-    assert "!!   2.00x high" in listed
+    assert "!!  40 %   2.00x  The training" in listed
+    unsure = Diagnosis((busy, replace(found, confidence=Confidence.MEDIUM)))
+    (first, *_) = findings(replace(proven, diagnosis=unsure), 500, 0)
+    assert plain(first).endswith(" (medium confidence)")
     done = replace(option, is_written=True)
     written = replace(proven, options={found.rule: (done,)})
     for cells, keys in ((120, "shows it  r runs it  u undoes it"), (80, "shows it")):
@@ -162,7 +165,7 @@ def test_where_a_fix_brought_nothing_the_next_finding_is_gone_on_with(tmp_path: 
     assert (following.finding, following.option) == (other, untried)
     listed = second(tried)
     assert f"fix: {option.title}   {slower}" in listed
-    assert "!!   0.80x high" in listed
+    assert "!!  40 %   0.80x  The" in listed
     alone = replace(tried, options={found.rule: (option,)})
     assert f"TRIED       {option.title}   {slower}  enter shows what else" in words(alone)
 

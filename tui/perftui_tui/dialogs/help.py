@@ -124,8 +124,8 @@ NETWORK = Entry(
 FINDINGS = Entry(
     "Findings",
     "The rules whose limits are exceeded, by their cost per step; a cause stands before what it "
-    "slows, cautions last. Marks: !! critical, ! warning, · info, ok healthy. ≤1.61x: 1.61x faster "
-    "at most if this were fixed, by estimate. ≥: the cost may be higher.",
+    "slows, cautions last. Marks: !! critical, ! warning, · info, ok healthy. 38 %: of the step. "
+    "≤1.61x: 1.61x faster at most if this were fixed, by estimate. ≥: the cost may be higher.",
     "milliseconds per step; times faster",
     "the steady steps, without warm-up and without profiled steps",
 )

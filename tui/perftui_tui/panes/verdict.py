@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
-from perftui.format import several
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, Confidence, Finding, Severity
+from perftui.format import percent, several
 from perftui_tui.keys.own_keys import shown_key
 from perftui_tui.look.format import elapsed, format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
@@ -140,16 +140,18 @@ FIX_INDENT = 18
 
 
 def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
-    """One finding: mark, gain, confidence, and its whole sentence, wrapped under itself.
+    """One finding: mark, share of the step, gain, and its whole sentence, wrapped under itself.
 
     The gain is the one that a fix of it was measured to have, where that is known."""
-    confidence = (f"{finding.confidence.value:<7}", "dim")
+    cost, sure = percent(finding.share) if finding.cost_ns else "", finding.confidence
+    doubt = "" if sure is Confidence.HIGH else f" ({sure.value} confidence)"
     gain, style = finding.gain_mark, "bold"
     proof = snapshot.proof_of(finding)
     if proof is not None and proof.ratio is not None:
         gain, style = f"{proof.ratio:.2f}x", proof_style(proof)
-    before = (MARKS[finding.severity], (f" {gain:>7} ", style), confidence)
-    first, *rest = wrap(finding.headline, cells, "", " " * width(before)) or [row("", "")]
+    before = (MARKS[finding.severity], (f"{cost:>6} ", ""), (f"{gain:>7}  ", style))
+    text = f"{finding.headline}{doubt}"
+    first, *rest = wrap(text, cells, "", " " * width(before)) or [row("", "")]
     return [(*before, *first[1:]), *rest]
 
 

@@ -122,8 +122,8 @@ class OverviewScreen(RunScreen):
         "split into parts that sum to it; parts too small for their name are listed below it. "
         "Each meter shows the current value, its history and a rating: LOW, OK, HIGH or FULL; "
         "steps are EVEN, or UNEVEN if one in twenty takes 1.5 times as long. What else was found "
-        "is listed below: !! marks critical findings, ! warnings, and ≤1.61x means 1.61x faster "
-        "at most if this were fixed."
+        "is listed below by cost: !! marks critical findings, ! warnings, 38 % is the cost as a "
+        "share of the step, and ≤1.61x means 1.61x faster at most if this were fixed."
     )
     BINDINGS = bindings("overview")
 
@@ -202,7 +202,7 @@ class OverviewScreen(RunScreen):
     def _title_findings(self, snapshot: Snapshot) -> None:
         count = len(snapshot.diagnosis.findings) - 1
         self.set_class(count < 1 and snapshot.phase is not Phase.TRACE, "-alone")
-        title = f"Other findings ({count})" if count > 0 else "Other findings"
+        title = f"Other findings ({count}), by cost" if count > 0 else "Other findings"
         for name in ("#findings", "#trace-findings"):
             pane = self.query_one(name, SnapshotPane)
             pane.entitle(title, hint("{app.show('diagnosis')} opens Diagnosis"))

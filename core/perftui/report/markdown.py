@@ -17,6 +17,7 @@ from perftui.report.wording import (
     breakdown_rows,
     breakdown_title,
     findings_with_fixes,
+    gain_of,
     heading,
     pairs_text,
     proof_of_fix,
@@ -139,7 +140,7 @@ def _finding(finding: Finding, report: Report, fixes: list[FixOption]) -> Iterat
     if finding.severity is Severity.HEALTHY:
         yield "### Healthy"
     else:
-        gain = f": {finding.gain}" if finding.gain else ""
+        gain = f": {text}" if (text := gain_of(finding, report)) else ""
         yield f"### {code(finding.rule)}, {finding.severity.name.lower()}{plain(gain)}"
     yield ""
     yield plain(finding.headline)

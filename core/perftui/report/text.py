@@ -39,6 +39,7 @@ from perftui.report.wording import (
     NO_VERDICT,
     breakdown_rows,
     breakdown_title,
+    gain_of,
     heading,
     main_thread,
     pairs_text,
@@ -89,7 +90,7 @@ def _verdict(report: Report) -> Iterator[str]:
     for number, finding in enumerate(diagnosis.findings):
         if number or diagnosis.waits_for:
             yield ""
-        yield from _finding(finding)
+        yield from _finding(finding, report)
         for name in finding.fixes:
             if name in left:
                 yield from _fix(left.pop(name), report)
@@ -97,13 +98,15 @@ def _verdict(report: Report) -> Iterator[str]:
                 yield f"  Fix {name}: as above"
 
 
-def _finding(finding: Finding) -> Iterator[str]:
+IF_FIXED = " if this were fixed"
+
+
+def _finding(finding: Finding, report: Report) -> Iterator[str]:
     healthy = finding.severity is Severity.HEALTHY
     yield finding.severity.name if healthy else f"{finding.severity.name}  {finding.rule}"
     yield f"  {printable(finding.headline)}"
-    gain = (
-        f"{finding.gain[0].upper()}{finding.gain[1:]} if this were fixed. " if finding.gain else ""
-    )
+    text = gain_of(finding, report, IF_FIXED)
+    gain = f"{text[0].upper()}{text[1:]}. " if text else ""
     more = finding.would_raise_confidence
     raised = f"; {more} would raise it" if more else ""
     yield f"  {gain}Confidence: {finding.confidence.value}{printable(raised)}."
@@ -204,8 +207,8 @@ def _head(report: Report) -> Iterator[str]:
     verdict = cut(diagnosis.progress or verdict, 3 * LETTERS)
     yield from wrapped(verdict, "  ", "")
     if top is not None and top.severity is not Severity.HEALTHY:
-        gain = f"{top.gain} if this were fixed, " if top.gain else ""
-        yield f"  {top.rule}: {gain}{top.confidence.value} confidence"
+        gain = (gain_of(top, report, IF_FIXED), f"{top.confidence.value} confidence")
+        yield f"  {top.rule}: {', '.join(filter(None, gain))}"
         yield from _answer(top, report)
     beside = [one for one in diagnosis.findings if one is not top and is_caution(one)]
     told = [cut(f"{one.rule}: {one.headline}", LETTERS) for one in beside]

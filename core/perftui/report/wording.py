@@ -144,6 +144,15 @@ def proof_of_fix(fix: FixOption, report: Report) -> Proof | None:
     return proof if proof is not None and proof.is_of(fix) else None
 
 
+def gain_of(finding: Finding, report: Report, condition: str = "") -> str:
+    """The measured gain of a fix of it, else its bound and the ``condition``; empty if unknown."""
+    fixes = (fix for fix in report.fixes if fix.fix in finding.fixes)
+    proofs = (proof_of_fix(fix, report) for fix in fixes)
+    if proof := next((proof for proof in proofs if proof and proof.is_faster), None):
+        return f"{proof.headline} with a fix, measured"
+    return finding.gain and f"{finding.gain}{condition}"
+
+
 def pairs_text(proof: Proof) -> str:
     """``6 pairs of runs with the fix and without``."""
     return f"{fmt.several(len(proof.pairs), 'pair')} of runs with the fix and without"

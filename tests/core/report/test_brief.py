@@ -256,7 +256,10 @@ def test_a_fix_stands_as_a_diff_with_what_was_measured(tmp_path: Path) -> None:
     measured = (
         "    Measured: 2.10x faster (2.00 to 2.20), 6 pairs of runs with the fix and without."
     )
-    assert measured in as_text(make_report(load_subject(root))).splitlines()
+    plain = as_text(make_report(load_subject(root)))
+    assert measured in plain.splitlines()
+    assert "2.10x faster (2.00 to 2.20) with a fix, measured. Confidence: high" in plain
+    assert not any("up to 1." in each.lower() for each in (plain, text))
     assert "  ```diff\n" in text
     assert "  +    return DataLoader(pictures, batch_size=128, shuffle=True, num_workers=4" in text
     assert "language-diff" in READER.render(text)

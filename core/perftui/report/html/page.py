@@ -250,6 +250,7 @@ def environment() -> Environment:
         "device": lambda ns: fmt.duration(ns) if ns else UNKNOWN,
         "duration": fmt.duration,
         "findings_with_fixes": wording.findings_with_fixes,
+        "gain": wording.gain_of,
         "hue": hue,
         "number": number,
         "pairs_text": wording.pairs_text,

@@ -68,9 +68,10 @@ def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
     proofs = [
         Proof("loader-workers", "num_workers 0 -> 1", Outcome.SLOWER, "1.25x slower", (), 1),
         Proof("anomaly-off", "anomaly detection off", Outcome.FASTER, "1.14x faster", (), 2),
+        Proof("no-gc", "no collection", Outcome.FASTER, "4.47x faster", (), 3),
     ]
     fixes = (
-        written("train.py", "anomaly detection off", "1.14x faster", "/runs/a"),
+        written("train.py", "anomaly detection off", "", "/runs/a"),
         written("data.py", "pin_memory on", "", "/runs/b c"),
     )
     app = SimpleNamespace(
@@ -89,7 +90,8 @@ def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
     assert list(achieved(cast("PerftuiApp", app))) == [
         ("trial", "fused goes on: perftui attach /runs/a"),
         ("tried", "num_workers 0 -> 1: 1.25x slower"),
-        ("wrote", "/p/train.py: anomaly detection off, 1.14x faster"),
+        ("proven", "no collection: 4.47x faster"),
+        ("wrote", "/p/train.py: anomaly detection off, 1.14x faster, proven"),
         ("wrote", f"/p/data.py: pin_memory on, {NOT_MEASURED}"),
         ("undo", "perftui undo '/runs/b c'  # restores data.py"),
         ("undo", "perftui undo /runs/a  # restores train.py"),

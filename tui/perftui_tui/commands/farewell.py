@@ -80,7 +80,7 @@ def exit_code(manifest: Manifest) -> int:
 def _outcome(manifest: Manifest) -> str:
     script = manifest.script
     if not manifest.status.is_over:
-        return f"perftui: {script} is still running (process {manifest.pid})"
+        return f"perftui: {script} is still running (process {manifest.pid}) and being recorded"
     if manifest.message:
         return f"perftui: {script} could not be started: {manifest.message}"
     if manifest.status is Status.LOST:
@@ -117,17 +117,20 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
         title, root = trials.pairs.state.job.tried.title, trials.pairs.state.root
         yield "trial", f"{title} goes on: perftui attach {shlex.quote(str(root))}"
     titles = {row.option.title for row in written}
+    gains = {proof.title: proof.headline for proof in trials.proofs.every if proof.is_faster}
     for proof in trials.proofs.every:
         # Written fixes are named below, with the same figures.
         if proof.title not in titles:
-            yield "tried", f"{proof.title}: {proof.headline}"
+            yield "proven" if proof.is_faster else "tried", f"{proof.title}: {proof.headline}"
     tuned = trials.tuning.state
     if tuned is not None and (files := tuned.journal.files):
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""
         yield "tuned", f"{', '.join(files)} written{gain}"
         yield "undo", _undo(tuned.root, files)
     for row in written:
-        yield "wrote", f"{row.applied.path}: {row.option.title}, {row.gain or NOT_MEASURED}"
+        proven = gains.get(row.option.title)
+        gain = f"{proven}, proven" if proven else row.gain or NOT_MEASURED
+        yield "wrote", f"{row.applied.path}: {row.option.title}, {gain}"
     for row in reversed(written):
         yield "undo", _undo(row.root, [Path(row.applied.path).name])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse, without_tables
 from perftui.analysis.model import Step
 from perftui.analysis.timeline.measure import measure
-from perftui.analysis.timeline.track import COUNTER, HELPERS, MARKS, Counter, intervals
+from perftui.analysis.timeline.track import COUNTER, HELPERS, MARKS, THREAD, Counter, intervals
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.counters import (
@@ -169,6 +169,22 @@ def test_blanks_between_ranges_on_a_stream_are_not_called_idle(make_trace):
         "nothing recorded for 10.0 ms",
         "GPU 0 stream 7  at 10.0 ms",
     ]
+
+
+def test_a_gap_of_a_thread_in_the_data_loader_says_so(make_trace):
+    mark = {"cat": "user_annotation"}
+    trace = make_trace(
+        ("perftui::input_wait", 0, 0, 50 * MS, mark),
+        ("aten::cat", 0, 0, 5 * MS),
+        ("aten::mul", 0, 45 * MS, 5 * MS),
+        ("perftui::forward", 0, 60 * MS, 30 * MS, mark),
+        ("aten::mm", 0, 70 * MS, 5 * MS),
+    )
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
+    inner = next(track for track in state.tracks if track.kind == THREAD and track.depth == 1)
+    for at, words in ((20, "40.0 ms, while the thread waits for the data loader"), (60, "20.0 ms")):
+        state.select_at(inner, at * MS, (at + 1) * MS)
+        assert said_of_gap(state, state.selected)[0] == f"nothing recorded for {words}"
 
 
 def test_shapes_come_first_stacks_by_frame_and_all_is_harmless():

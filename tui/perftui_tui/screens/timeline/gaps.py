@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from perftui import format as fmt
+from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.kernels.names import shown_name
 from perftui.analysis.model import Gap, TraceAnalysis
@@ -139,8 +140,13 @@ def gap_lines(
     # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
     is_stream = selected.track.kind in (DEVICE, WHOLE) and selected.track.depth == 0
     if gap is None and not is_stream:
-        where = printable(selected.track.label)
-        return [Line(f"nothing recorded for {size}", "bold"), Line(f"{where}  {times}", facts=True)]
+        where, why = printable(selected.track.label), ""
+        waits = kinds.busy(trace, kinds.input_wait(trace) & (trace.track == selected.track.track))
+        start, end = np.array([selected.start]), np.array([selected.end])
+        if 2 * waits.within(start, end)[0] > selected.end - selected.start:
+            why = ", while the thread waits for the data loader"
+        head = Line(f"nothing recorded for {size}{why}", "bold")
+        return [head, Line(f"{where}  {times}", facts=True)]
     if gap is None:
         why = _why_no_gap(analysis, device, selected)
         return [Line(f"stream idle {size}", "bold"), Line(f"{times}  {why}", facts=True)]

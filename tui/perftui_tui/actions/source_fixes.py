@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from perftui_tui.keys.own_keys import hint
 
 if TYPE_CHECKING:
+    from perftui.diagnosis.model import Finding
     from perftui.fixes.apply_and_undo import AppliedPatch
     from perftui.fixes.option import FixOption, Patch
     from perftui_tui.actions.host import Host
@@ -30,6 +31,23 @@ class Written:
     """The measured gain; empty where nothing was measured before."""
 
 
+def by_hand(option: FixOption | None, finding: Finding | None) -> str:
+    """What to write by hand, and where, for a person."""
+    from perftui.diagnosis.rules import answer_to
+
+    what = (option.advice if option else "") or (answer_to(finding) if finding else "")
+    if not what:
+        known = option.why_not if option else ""
+        return known or hint("{app.show('diagnosis')} shows what to write, and where")
+    why = f"{option.why_not}; " if option and option.why_not else ""
+    place = finding.place.short if finding and finding.place else ""
+    if option and option.file and option.line:
+        place = f"{option.file}:{option.line}"
+    at = f" at {place}" if place and place not in what else ""
+    then = hint("then {diagnosis.rerun} runs it again")
+    return f"{why}by hand{at}: {what}; {then}"
+
+
 class SourceFixes:
     """Writes and restores fixes in the source on threads, never before their diff was shown."""
 
@@ -46,10 +64,13 @@ class SourceFixes:
         chosen = frozenset(row.option.fix for row in self.written if row.root == root)
         return chosen | self._tuned.get(root, frozenset())
 
-    def write(self, option: FixOption | None, gain: str = "") -> None:
-        """Show the diff of ``option`` with its measured ``gain``, and write it on yes."""
+    def write(
+        self, option: FixOption | None, gain: str = "", finding: Finding | None = None
+    ) -> None:
+        """Show the diff of ``option`` with its measured ``gain``, and write it on yes; where it has
+        none, say what to write by hand for ``finding``."""
         if option is None or option.patch is None:
-            self._app.warn((option.why_not or option.advice) if option else "no fix is chosen")
+            self._app.warn(by_hand(option, finding))
             return
         if option.is_written:
             self._app.warn(hint("it is written already: {diagnosis.undo_fix} undoes it"))

@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 
+BY_HAND = "save your own edit, then {diagnosis.rerun} runs it again and compares both runs"
+
+EDITED = (
+    "pairs of runs cannot prove your own edit, as no copy of the source before it is kept: "
+    "{compare.rerun} repeats the run, and `perftui compare` takes several runs of each"
+)
+
+
 @dataclass(frozen=True)
 class Change:
     """The difference of a run again; without an option it is only repeated."""
@@ -159,8 +167,8 @@ class Trials:
         option = option or next((fix for fix in options if fix.is_triable), None)
         if option is None or not option.is_triable:
             first = option or next(iter(options), None)
-            why = first.why_not_tried if first else "there is no fix to try for this finding"
-            self._app.warn(why if finding else NO_FIX)
+            why = first.why_not_tried if first else "perftui writes no fix for this finding"
+            self._app.warn(f"{why}: {hint(BY_HAND)}" if finding else NO_FIX)
             return
         # For the first finding the top of the screen says it.
         top = snapshot.diagnosis.top
@@ -173,6 +181,8 @@ class Trials:
         option, snapshot = self.change.option if self.change else None, self._app.snapshot
         if self.running is not None:
             self.running.show()
+        elif self.change and option is None:
+            self._app.warn(hint(EDITED))
         elif of is None or snapshot is None or option is None:
             self.offer(snapshot.diagnosis.top if snapshot is not None else None, proves=True)
         elif self.change and self.change.is_written:

@@ -384,7 +384,8 @@ class DiagnosisScreen(RunScreen):
     def action_write_fix(self) -> None:
         option, snapshot = self.option, self.snapshot
         proof = snapshot.proof(option) if option and snapshot else None
-        self.session.source_fixes.write(option, proof.headline if proof is not None else "")
+        gain = proof.headline if proof is not None else ""
+        self.session.source_fixes.write(option, gain, self.finding)
 
     def action_show_evidence(self) -> None:
         finding, snapshot = self.finding, self.snapshot

@@ -44,7 +44,11 @@ def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
             name = "peak" if note.data.get("reason") == "peak" else "out-of-memory"
             target = rank.memory / f"{name}.pickle"
         else:
-            target = _free_name(rank, _first_step(note))
+            first = _first_step(note)
+            # A second window from the same step (a step counter that began anew) gets a number.
+            again = (rank.windows / f"{first}.{number}.pt.trace.json" for number in count(2))
+            paths = chain((rank.window(first),), again)
+            target = next(path for path in paths if not path.exists())
         copy_whole(source, target)
         source.unlink()
     except OSError as error:
@@ -101,12 +105,6 @@ def copy_whole(source: Path, target: Path) -> None:
 def _first_step(note: Note) -> int:
     first = note.data.get("first_step", note.step)
     return first if isinstance(first, int) and first >= 0 else max(note.step, 0)
-
-
-def _free_name(rank: RankLayout, first_step: int) -> Path:
-    """A second window from the same step (a step counter that began anew) gets a number."""
-    again = (rank.windows / f"{first_step}.{number}.pt.trace.json" for number in count(2))
-    return next(path for path in chain((rank.window(first_step),), again) if not path.exists())
 
 
 _CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')

@@ -365,14 +365,11 @@ def start_of_events(path: Path, text: bytearray, searched: int = 0) -> int | Non
         kind = "binary data of a kind not known here" if b"\0" in text else "not JSON"
         raise refusal(path, bytes(text), f"is not a trace: it is {kind}; {RECORD}")
     for match in _ARRAY.finditer(text, max(0, searched - 64)):
-        if _closes(bytes(text[begin : match.end()])):
+        head = bytes(text[begin : match.end()])
+        # Only where the text so far is one object open at its top ``]}`` completes it.
+        if is_object(head + b"]}") or fields_before(head) is not None:
             return match.end()
     return None
-
-
-def _closes(head: bytes) -> bool:
-    """Whether the text so far is one object open at its top: only then ``]}`` completes it."""
-    return is_object(head + b"]}") or fields_before(head) is not None
 
 
 def is_object(text: bytes) -> bool:

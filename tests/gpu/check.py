@@ -350,7 +350,7 @@ def prepare(wheels: Path | None) -> Path:
     # py-spy is a command.
     os.environ["PATH"] = os.pathsep.join([str(site / "bin"), os.environ.get("PATH", os.defpath)])
     os.environ["PYTHONPATH"] = os.pathsep.join([*paths, *([before] if before else [])])
-    probe = (sys.executable, "-c", "import perftui.report.report, perftui_tui.cli, libcst, psutil")
+    probe = (sys.executable, "-c", "import perftui.report.report, perftui_tui.cli, psutil")
     tried = subprocess.run(probe, capture_output=True, text=True)
     if tried.returncode:
         said = tried.stderr.strip().splitlines()[-1]

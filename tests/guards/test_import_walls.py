@@ -52,7 +52,7 @@ def test_help_loads_no_framework() -> None:
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         "    main(['--help'])\n"
     )
-    interface, parts = {"textual", "rich", "plotext"}, {"numpy", "torch", "libcst", "msgspec"}
+    interface, parts = {"textual", "rich", "plotext"}, {"numpy", "torch", "msgspec"}
     heavy = interface | parts | {"asyncio", "psutil", "mcp", "pydantic"}
     assert not modules_after(code) & heavy
 
@@ -85,14 +85,12 @@ def test_a_name_that_there_is_not_is_an_error() -> None:
 
 
 HEAVY = {
-    "libcst": "0.2 s; only a patch that is written needs it",
     "plotext": "only a chart to study draws with it",
     "textual_plotext": "the same",
     "pynvml": "the recorder samples, the app reads",
     "numpy.ma": "0.02 s; np.median and np.unique import it at their first call",
     "torch": "never",
     "perftui.trace.formats": "the first picture does not wait for a window to be read",
-    "perftui.fixes.source.rewriting": "LibCST",
 }
 """What is not imported before the first frame: each of these would delay it."""
 

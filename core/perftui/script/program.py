@@ -75,7 +75,7 @@ class Program:
     lines: tuple[str, ...] = field(repr=False)
     """Decoded, without their ends."""
 
-    def span(self, node: ast.expr | ast.stmt) -> Span:
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         """Where ``node`` begins and ends; ``ast`` counts columns in UTF-8 bytes."""
         end, end_column = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return (
@@ -237,14 +237,16 @@ class Program:
         """Every attribute of that name in the file that is read (``ast.Load``), or set."""
         return [node for node in self._attributes.get(name, ()) if isinstance(node.ctx, contexts)]
 
+    @cached_property
+    def tokens(self) -> list[tokenize.TokenInfo]:
+        """The tokens of the file, whose columns are in characters."""
+        text = "\n".join(self.lines) + "\n"
+        return list(tokenize.generate_tokens(io.StringIO(text).readline))
+
     def comments(self, first: int, last: int) -> str:
         """Comments on the lines from ``first`` to ``last``, all in one."""
-        text = "\n".join(self.lines) + "\n"
-        return " ".join(
-            token.string
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            if token.type == tokenize.COMMENT and first <= token.start[0] <= last
-        )
+        found = (one for one in self.tokens if one.type == tokenize.COMMENT)
+        return " ".join(one.string for one in found if first <= one.start[0] <= last)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The statements among which ``statement`` stands."""

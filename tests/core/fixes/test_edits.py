@@ -2,6 +2,7 @@
 
 import ast
 import codecs
+import contextlib
 import io
 import re
 import tokenize
@@ -542,8 +543,10 @@ def test_a_line_of_several_statements_is_wrapped_as_a_whole() -> None:
     ) == ("with open(0):\n    a = 1; b = 2\n")
 
 
-def test_a_string_that_would_say_something_else_is_refused() -> None:
-    source = "import torch\nif x:\n\ty = 1\n\tprint(f'''{\n\ty=}''')\n"
+def test_a_string_over_lines_says_the_same_or_is_refused() -> None:
+    text = "print(f'''{\n\ty=}''')\n"
+    source = f"import torch\nif x:\n\ty = 1\n\t{text}"
     edit = wrap(parse_program(source.encode()), 3, 5, "with torch.no_grad()")
-    with pytest.raises(PatchRefusedError, match="something else"):
-        text_with(source, edit)
+    # From Python 3.12 on the parts of such a string are tokens of their own.
+    with contextlib.suppress(PatchRefusedError):
+        assert text_with(source, edit).endswith(f"\n\t\t{text}")

@@ -212,12 +212,12 @@ def wrap(program: Program, first: int, last: int, header: str) -> WrapBlock:
     where the lines hold other than whole statements of one block, these mean something else in a
     block, or a name in ``header`` may have no value before."""
     lines = f"lines {first} to {last}"
-    inside = [n for n in program.statements() if first <= _start(n) and _end(n) <= last]
+    inside = [n for n in program.statements() if first <= first_line(n) and last_line(n) <= last]
     outer = [node for node in inside if not set(program.ancestors(node)) & set(inside)]
     blocks = [program.block(node) for node in outer]
     if not outer or any(block is not blocks[0] for block in blocks):
         raise PatchRefusedError(f"{lines} are not statements of one block")
-    if _start(outer[0]) != first or _end(outer[-1]) != last:
+    if first_line(outer[0]) != first or last_line(outer[-1]) != last:
         raise PatchRefusedError(f"{lines} begin or end within a statement")
     ending = _chain(program, outer[-1])
     if _chain(program, outer[0])[0] is not outer[0] or ending[-1] is not outer[-1]:
@@ -239,7 +239,7 @@ def replace_statement(program: Program, statement: ast.stmt, text: str) -> Repla
     where it shares its line with others."""
     if len(_chain(program, statement)) > 1:
         raise PatchRefusedError(f"line {statement.lineno} holds several statements")
-    comments = program.comments(statement.lineno, _end(statement))
+    comments = program.comments(statement.lineno, last_line(statement))
     comment = " ".join(dict.fromkeys(re.findall(r"#[^#]*[^#\s]", comments)))
     first, *others = text.split("\n")
     first = f"{first}  {comment}" if comment else first
@@ -257,7 +257,7 @@ def _chain(program: Program, statement: ast.stmt) -> list[ast.stmt]:
     stand behind a colon, such as that of an ``if``."""
     block = program.block(statement)
     begin = block.index(statement)
-    while begin and _end(block[begin - 1]) == block[begin].lineno:
+    while begin and last_line(block[begin - 1]) == block[begin].lineno:
         begin -= 1
     line, column = program.span(block[begin])[:2]
     if program.lines[line - 1][:column].strip(" \t\f\ufeff"):
@@ -279,12 +279,14 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _start(node: ast.stmt) -> int:
+def first_line(node: ast.stmt) -> int:
+    """The line on which ``node`` begins, with its decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(node.lineno for node in decorators)])
 
 
-def _end(node: ast.stmt) -> int:
+def last_line(node: ast.stmt) -> int:
+    """The line on which ``node`` ends."""
     return node.end_lineno or node.lineno
 
 

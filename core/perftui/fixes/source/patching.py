@@ -33,6 +33,7 @@ from perftui.fixes.source.edits import (
     from_the_end,
     line_end,
 )
+from perftui.fixes.source.rewriting import rewrite
 from perftui.script.names import qualified_name
 from perftui.script.program import (
     Literal,
@@ -188,8 +189,5 @@ def call_patch(
 def apply_edits(source: bytes, edits: Sequence[Edit]) -> tuple[bytes, Mapping[Span, int]]:
     """``source`` with ``edits`` made, and for each call that it had the line where it begins now;
     refused where more or less than the edits would change."""
-    # LibCST takes a fifth of a second to import: only if there is something to write.
-    from perftui.fixes.source.rewriting import rewrite
-
     after = rewrite(source, edits)
     return after, verify_edits(source, after, edits)

@@ -1,17 +1,14 @@
-"""Writes planned edits into a source file, touching no other byte.
-
-LibCST takes longer to import than the app's first picture to make, so this is imported late.
-"""
+"""Writes planned edits into the text of a source file, touching no other byte."""
 
 from __future__ import annotations
 
+import ast
 import io
+import re
 import tokenize
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from perftui.fixes.source.edits import (
     AddKeyword,
@@ -22,269 +19,218 @@ from perftui.fixes.source.edits import (
     ReplaceExpression,
     ReplaceStatement,
     WrapBlock,
+    first_line,
     from_the_end,
+    last_line,
+    line_end,
 )
-from perftui.script.program import PatchRefusedError, Span
+from perftui.script.program import PatchRefusedError, Span, parse_program
 
+_BREAK = re.compile("\r\n|\r|\n")
+_COMMENT = re.compile("#[^\r\n]*")
 
-def with_keyword(
-    call: cst.Call, name: str, value: cst.BaseExpression, *, commented: bool = False
-) -> cst.Call:
-    """``call`` with ``name=value`` after its last argument, before any ``**kwargs``.
-
-    One argument a line stays one a line, a trailing comma stays, comments stay with the argument
-    they follow, and ``a = b`` keeps its spaces. ``commented``: a comment stands behind the closing
-    bracket; where the last argument is on its line, it may be about that, and they stay together.
-    """
-    args = list(call.args)
-    at = next((i for i, arg in enumerate(args) if arg.star == "**"), len(args))
-    added = cst.Arg(value=value, keyword=cst.Name(name), equal=_equal(args))
-    if at < len(args):
-        comma = _plain(args[at - 1].comma) if at else _first_separator(call)
-        args.insert(at, added.with_changes(comma=comma))
-    elif args:
-        last = args[-1]
-        closing = last.whitespace_after_arg
-        if isinstance(last.comma, cst.Comma):
-            closing = last.comma.whitespace_after
-        # Whether a line ends between the last argument and the closing bracket.
-        breaks = isinstance(closing, cst.ParenthesizedWhitespace)
-        if commented and not breaks:
-            separator = _plain(cst.MaybeSentinel.DEFAULT)
-        else:
-            separator = _plain(args[-2].comma) if len(args) > 1 else _first_separator(call)
-        args[-1:] = _appended(args, added, separator)
-    else:
-        args = [added]
-    return call.with_changes(args=args)
-
-
-def without_keyword(call: cst.Call, name: str) -> cst.Call:
-    """``call`` without its keyword ``name``, if it has it; what closed the list closes it again;
-    refused where a comment stands with it."""
-    args = list(call.args)
-    names = [arg.keyword.value if arg.keyword else None for arg in args]
-    if name not in names:
-        return call
-    at = names.index(name)
-    removed = args.pop(at)
-    comma = removed.comma
-    closing = removed.whitespace_after_arg
-    if isinstance(comma, cst.Comma):
-        closing = comma.whitespace_after
-    before = args[-1].comma if args and at == len(args) else None
-    dropped: list[cst.CSTNode] = [removed]
-    if at == len(args):
-        # Comment lines behind the last argument are about what comes after it, and stay.
-        none = cst.SimpleWhitespace("")
-        bare = removed.with_changes(comma=cst.MaybeSentinel.DEFAULT, whitespace_after_arg=none)
-        dropped = [bare, getattr(closing, "first_line", closing)]
-        dropped += [before.whitespace_before] if isinstance(before, cst.Comma) else []
-    if any(map(_has_comment, dropped)):
-        raise PatchRefusedError(f"a comment stands with {name}, and would be lost")
-    if at < len(args):
-        return call.with_changes(args=args)
-    if not args:
-        opening = _joined(call.whitespace_before_args, closing)
-        return call.with_changes(args=args, whitespace_before_args=opening)
-    last = args[-1]
-    space = _joined(before.whitespace_after if isinstance(before, cst.Comma) else closing, closing)
-    if isinstance(comma, cst.Comma):
-        args[-1] = last.with_changes(comma=comma.with_changes(whitespace_after=space))
-    else:
-        args[-1] = last.with_changes(comma=comma, whitespace_after_arg=space)
-    return call.with_changes(args=args)
-
-
-def _has_comment(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Comment) or any(map(_has_comment, node.children))
-
-
-def _joined(
-    before: cst.BaseParenthesizableWhitespace, closing: cst.BaseParenthesizableWhitespace
-) -> cst.BaseParenthesizableWhitespace:
-    """The closing white space of a list, after comments from ``before`` the removed argument."""
-    if not isinstance(before, cst.ParenthesizedWhitespace) or not _has_comment(before):
-        return closing
-    if not isinstance(closing, cst.ParenthesizedWhitespace):
-        return before
-    lines = [*before.empty_lines, *closing.empty_lines]
-    return closing.with_changes(first_line=before.first_line, empty_lines=lines)
-
-
-def _equal(args: list[cst.Arg]) -> cst.AssignEqual:
-    """The spacing of the other keywords."""
-    for arg in args:
-        if isinstance(arg.equal, cst.AssignEqual):
-            return arg.equal.deep_clone()
-    none = cst.SimpleWhitespace("")
-    return cst.AssignEqual(whitespace_before=none, whitespace_after=none)
-
-
-def _first_separator(call: cst.Call) -> cst.Comma:
-    opening = call.whitespace_before_args
-    if isinstance(opening, cst.ParenthesizedWhitespace):
-        return cst.Comma(whitespace_after=_without_comments(opening))
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-
-
-def _plain(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma:
-    """A copy of ``comma`` and the white space after it, without comments."""
-    if not isinstance(comma, cst.Comma):
-        return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    after = comma.whitespace_after
-    if isinstance(after, cst.ParenthesizedWhitespace):
-        return cst.Comma(whitespace_after=_without_comments(after))
-    return comma.deep_clone()
-
-
-def _without_comments(space: cst.ParenthesizedWhitespace) -> cst.ParenthesizedWhitespace:
-    newline = cst.TrailingWhitespace(newline=space.first_line.newline.deep_clone())
-    return space.with_changes(first_line=newline, empty_lines=[]).deep_clone()
-
-
-def _appended(args: list[cst.Arg], added: cst.Arg, separator: cst.Comma) -> list[cst.Arg]:
-    """The last argument and ``added`` behind it; what closed the list closes it again."""
-    last = args[-1]
-    if isinstance(last.comma, cst.Comma):
-        closing = last.comma.whitespace_after
-        between, closing = _moved_comment(separator, closing)
-        comma = last.comma.with_changes(whitespace_after=closing)
-        return [last.with_changes(comma=between), added.with_changes(comma=comma)]
-    between, closing = _moved_comment(separator, last.whitespace_after_arg)
-    last = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
-    return [last, added.with_changes(whitespace_after_arg=closing)]
-
-
-def _moved_comment(
-    separator: cst.Comma, closing: cst.BaseParenthesizableWhitespace
-) -> tuple[cst.Comma, cst.BaseParenthesizableWhitespace]:
-    """A comment behind the last argument stays on its line when the new one starts another."""
-    between = separator.whitespace_after
-    if not (
-        isinstance(between, cst.ParenthesizedWhitespace)
-        and isinstance(closing, cst.ParenthesizedWhitespace)
-    ):
-        return separator, closing
-    commented = between.with_changes(first_line=closing.first_line)
-    bare = cst.TrailingWhitespace(newline=closing.first_line.newline.deep_clone())
-    return (
-        separator.with_changes(whitespace_after=commented),
-        closing.with_changes(first_line=bare),
-    )
+Splice = tuple[int, int, str]
+"""A part of a text, by its first character and the one behind its last, and what replaces it."""
 
 
 def rewrite(source: bytes, edits: Sequence[Edit]) -> bytes:
-    """``source`` with ``edits`` made, in its own encoding and line ends; refused where LibCST
-    cannot give the file back byte for byte, or a comment would be lost."""
-    try:
-        module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, UnicodeDecodeError, LookupError) as error:
-        raise PatchRefusedError(f"the file does not parse: {error}") from error
-    if module.bytes != source:
+    """``source`` with ``edits`` made, in its own encoding and line ends; refused where the file
+    cannot be given back byte for byte, or a comment would be lost."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    text = source.decode(encoding)
+    if text.encode(encoding) != source:
         raise PatchRefusedError("the file cannot be written back byte for byte")
+    splices = list(_Splices(source, text).of_all(from_the_end(edits)))
+    for start, end, new in sorted(splices, key=lambda one: one[:2], reverse=True):
+        text = text[:start] + new + text[end:]
     try:
-        return MetadataWrapper(module).visit(_Editor(edits, _comments(source))).bytes
+        return text.encode(encoding)
     except UnicodeEncodeError as error:
         raise PatchRefusedError(
             f"the file's encoding, {error.encoding}, has no such text"
         ) from error
 
 
-def _comments(source: bytes) -> Mapping[int, int]:
-    """The column at which a comment begins, by its line."""
-    tokens = tokenize.tokenize(io.BytesIO(source).readline)
-    return {token.start[0]: token.start[1] for token in tokens if token.type == tokenize.COMMENT}
+class _Argument(NamedTuple):
+    """One argument of a call; places are those of the text."""
+
+    name: str | None
+    """Its keyword; None of ``**``, and empty without."""
+    start: int
+    end: int
+    after: int
+    """Behind its comma, 0 where it has none."""
 
 
-class _Editor(cst.CSTTransformer):
-    """Makes each edit at the node that stands at its place."""
+class _Splices:
+    """What edits replace in a text."""
 
-    METADATA_DEPENDENCIES = (PositionProvider,)
+    def __init__(self, source: bytes, text: str) -> None:
+        self._text, self._program = text, parse_program(source)
+        self._starts = [0, *(found.end() for found in _BREAK.finditer(text))]
+        found, lines = _BREAK.search(text), self._program.lines
+        self._newline = found[0] if found else "\n"
+        begun = (lines[node.lineno - 1][: node.col_offset] for node in self._program.statements())
+        self._unit = next((space for space in begun if space and space.isspace()), "    ")
+        """One level of indentation."""
 
-    def __init__(self, edits: Sequence[Edit], comments: Mapping[int, int]) -> None:
-        super().__init__()
-        self._comments = comments
-        self._edits = from_the_end(edits)
+    def of_all(self, edits: Sequence[Edit]) -> Iterator[Splice]:
+        """Of all ``edits``; one at a place of another kind has none, which the proof finds."""
+        calls = {self._program.span(call): call for call in self._program.calls()}
+        statements = {self._program.span(node): node for node in self._program.statements()}
+        for edit in edits:
+            if isinstance(edit, ReplaceExpression):
+                yield (*self._place(edit.at), edit.text)
+            elif not isinstance(edit, (AddKeyword, RemoveKeyword)):
+                yield from self._lines(edit, statements)
+        for at in dict.fromkeys(edit.at for edit in edits if edit.at in calls):
+            added = [one for one in edits if isinstance(one, AddKeyword) and one.at == at]
+            removed = {one.name for one in edits if isinstance(one, RemoveKeyword) and one.at == at}
+            yield from self._added(calls[at], added) if added else ()
+            yield from self._removed(calls[at], removed) if removed else ()
 
-    def on_leave(self, original_node: Any, updated_node: Any) -> Any:  # LibCST's types are dynamic
-        """``updated_node`` with the edits made in it."""
-        if isinstance(original_node, (cst.Module, cst.IndentedBlock)):
-            return self._block(original_node, updated_node)
-        if isinstance(original_node, cst.BaseExpression):
-            span = self._span(original_node)
-            for edit in self._edits:
-                if edit.at == span:
-                    commented = self._comments.get(span[2], -1) >= span[3]
-                    updated_node = _expression(edit, updated_node, commented)
-        return updated_node
+    def _place(self, span: Span) -> tuple[int, int]:
+        return self._starts[span[0] - 1] + span[1], self._starts[span[2] - 1] + span[3]
 
-    def _block(
-        self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
-    ) -> cst.Module | cst.IndentedBlock:
-        starts = [self._span(statement)[:2] for statement in original.body]
-        body: list[Any] = list(updated.body)
-        for edit in self._edits:
-            if isinstance(edit, InsertLine) and edit.at[:2] in starts:
-                _insert(body, starts.index(edit.at[:2]), edit)
-            elif isinstance(edit, WrapBlock) and edit.at[:2] in starts and edit.last[:2] in starts:
-                first, last = starts.index(edit.at[:2]), starts.index(edit.last[:2]) + 1
-                indent = original.indent if isinstance(original, cst.IndentedBlock) else None
-                body[first:last] = [_wrapped(body[first:last], edit.header, indent)]
-            elif isinstance(edit, ReplaceStatement) and edit.at[:2] in starts:
-                at = starts.index(edit.at[:2])
-                # Under the comments that stand above the statement.
-                lines = body[at].leading_lines
-                first_new, *others = cst.parse_module(edit.text).body
-                body[at : at + 1] = [first_new.with_changes(leading_lines=lines), *others]
-            elif isinstance(edit, RemoveStatement) and edit.at[:2] in starts:
-                updated = _without(updated, body, starts.index(edit.at[:2]))
-        return updated.with_changes(body=body)
+    def _arguments(self, call: ast.Call) -> tuple[list[_Argument], int, int]:
+        """The arguments of ``call``, and where its brackets open and close."""
+        nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        nodes.sort(key=lambda one: (one.lineno, one.col_offset))
+        places = [self._place(self._program.span(node)) for node in nodes]
+        func, close = (self._place(self._program.span(one))[1] for one in (call.func, call))
+        opened = func + self._without_comments(func, close).find("(") + 1
+        result = []
+        for at, (node, (start, end)) in enumerate(zip(nodes, places, strict=True)):
+            bound = places[at + 1][0] if at + 1 < len(places) else close - 1
+            before, comma, _ = self._without_comments(end, bound).partition(",")
+            after = end + len(before) + 1 if comma else 0
+            # Brackets around an argument are no part of it for Python.
+            end += before.rfind(")") + 1
+            result.append(_Argument(getattr(node, "arg", ""), start, end, after))
+        return result, opened, close - 1
 
-    def _span(self, node: cst.CSTNode) -> Span:
-        at = self.get_metadata(PositionProvider, node)
-        return at.start.line, at.start.column, at.end.line, at.end.column
+    def _without_comments(self, start: int, end: int) -> str:
+        return _COMMENT.sub(lambda found: " " * len(found[0]), self._text[start:end])
 
+    def _line_end(self, start: int, end: int) -> int:
+        found = _BREAK.search(self._text, start, end)
+        return found.start() if found else end
 
-def _insert(body: list[Any], at: int, edit: InsertLine) -> None:
-    new: Any = cst.parse_statement(edit.text)
-    if not edit.before:
-        body.insert(at + 1, new)
-        return
-    lines = body[at].leading_lines
-    blank = next((i for i, line in enumerate(lines) if line.comment), len(lines))
-    body[at] = body[at].with_changes(leading_lines=lines[blank:])
-    body.insert(at, new.with_changes(leading_lines=lines[:blank]))
+    def _space(self, start: int, end: int) -> str:
+        """A line break in that part with the indentation behind it, or the blanks that it is."""
+        space = _COMMENT.sub("", self._text[start:end])
+        return self._newline + _BREAK.split(space)[-1] if _BREAK.search(space) else space
 
+    def _added(self, call: ast.Call, edits: Sequence[AddKeyword]) -> Iterator[Splice]:
+        """Keywords behind the last argument, before any ``**``: one argument a line stays one a
+        line, a trailing comma stays, comments stay with the argument they follow, and ``a = b``
+        keeps its spaces."""
+        arguments, opened, close = self._arguments(call)
+        written = (self._text[each.start : each.end] for each in arguments if each.name)
+        equals = (re.match(r"\w+(\s*=\s*)", one) for one in written)
+        equal = next((found[1] for found in equals if found), "=")
+        new = [f"{edit.name}{equal}{edit.text}" for edit in edits]
+        if not arguments:
+            yield close, close, ", ".join(new)
+            return
+        ends = [opened, *(each.after for each in arguments)]
+        spaces = [self._space(end, each.start) for end, each in zip(ends, arguments, strict=False)]
+        spaces[0] = spaces[0] if _BREAK.search(spaces[0]) else " "
+        for each, space in zip(arguments, spaces, strict=True):
+            if each.name is None:
+                yield each.start, each.start, "".join(f"{one},{space}" for one in new)
+                return
+        last, space = arguments[-1], spaces[-1]
+        at = last.after or last.end
+        line = self._line_end(at, close)
+        if line < close and _BREAK.search(space):
+            at = line
+        elif line == close and "#" in self._text[close : self._line_end(close, len(self._text))]:
+            # The comment may be about the last argument.
+            space = " "
+        text = ",".join(f"{space}{one}" for one in new)
+        yield at, at, f"{text}," if last.after else text
+        if not last.after:
+            yield last.end, last.end, ","
 
-def _expression(edit: Edit, node: Any, commented: bool) -> Any:
-    if isinstance(edit, ReplaceExpression):
-        new: Any = cst.parse_expression(edit.text)
-        return new.with_changes(lpar=(*node.lpar, *new.lpar), rpar=(*new.rpar, *node.rpar))
-    if isinstance(node, cst.Call) and isinstance(edit, AddKeyword):
-        return with_keyword(node, edit.name, cst.parse_expression(edit.text), commented=commented)
-    if isinstance(node, cst.Call) and isinstance(edit, RemoveKeyword):
-        return without_keyword(node, edit.name)
-    return node
+    def _removed(self, call: ast.Call, names: set[str]) -> Iterator[Splice]:
+        """Takes keywords out; what closed the list closes it again. Refused where a comment stands
+        with one."""
+        arguments, opened, close = self._arguments(call)
+        kept = [at for at, each in enumerate(arguments) if each.name not in names]
+        rest = kept[-1] + 1 if kept else 0
+        for this, after in pairwise(arguments[:rest]):
+            if this.name in names:
+                self._refuse_comment(this, this.start, after.start)
+                yield this.start, after.start, ""
+        if rest == len(arguments):
+            return
+        this, last = arguments[rest], arguments[-1]
+        before = arguments[rest - 1] if rest else _Argument("", opened, opened, opened)
+        end = last.after or last.end
+        line = self._line_end(end, close)
+        self._refuse_comment(this, this.start, line)
+        self._refuse_comment(this, before.end, before.after)
+        begin = before.after
+        if above := list(_COMMENT.finditer(self._text, begin, this.start)):
+            # Without a line break the bracket would become part of the comment.
+            begin = above[-1].end() if line < close else this.start
+        yield begin, end, ""
+        if not last.after:
+            yield before.end, before.after, ""
 
+    def _refuse_comment(self, this: _Argument, start: int, end: int) -> None:
+        if "#" in self._text[start:end]:
+            raise PatchRefusedError(f"a comment stands with {this.name}, and would be lost")
 
-def _without(block: Any, body: list[Any], at: int) -> Any:
-    """``block``, its ``body`` without the statement at ``at``; comments above that stay."""
-    removed = body[at]
-    if len(body) == 1:
-        body[at] = removed.with_changes(body=[cst.Pass()])
-        return block
-    del body[at]
-    if at < len(body):
-        lines = (*removed.leading_lines, *body[at].leading_lines)
-        body[at] = body[at].with_changes(leading_lines=lines)
-        return block
-    return block.with_changes(footer=(*removed.leading_lines, *block.footer))
+    def _lines(self, edit: Edit, statements: dict[Span, ast.stmt]) -> Iterator[Splice]:
+        """Of whole lines."""
+        node, lines = statements[edit.at], self._program.lines
+        block = self._program.block(node)
+        first, last = first_line(node), last_line(node)
+        start, column = self._starts[first - 1], edit.at[1]
+        indent = lines[node.lineno - 1][:column].removeprefix("\ufeff")
+        starts = [*self._starts, len(self._text)]
+        if isinstance(edit, RemoveStatement) and len(block) == 1:
+            yield start + column, self._place(edit.at)[1], "pass"
+        elif isinstance(edit, RemoveStatement):
+            is_end = last == len(lines) and first > 1
+            yield self._line_end(starts[first - 2], start) if is_end else start, starts[last], ""
+        elif isinstance(edit, ReplaceStatement):
+            text = edit.text.replace("\n    ", f"\n{self._unit}")
+            text = text.replace("\n", f"{self._newline}{indent}")
+            yield start + column, starts[last - 1] + len(lines[last - 1]), text
+        elif isinstance(edit, WrapBlock):
+            end = block[line_end(block, block.index(statements[edit.last])) - 1]
+            yield from self._wrapped(edit.header, indent, first, last_line(end))
+        elif isinstance(edit, InsertLine) and edit.before:
+            at = starts[self._beside(first, -1, f"{indent}#.*") - 1]
+            yield at, at, f"{indent}{edit.text}{self._newline}"
+        elif isinstance(edit, InsertLine):
+            # Comments that end the block of the statement stay in it.
+            last = last_line(block[line_end(block, block.index(node)) - 1])
+            last = self._beside(last, 1, rf"{indent}[ \t]+#.*")
+            at = starts[last - 1] + len(lines[last - 1])
+            yield at, at, f"{self._newline}{indent}{edit.text}"
 
+    def _beside(self, line: int, step: int, comment: str) -> int:
+        """The last line that is a ``comment``, from ``line`` on, with nothing but such and blank
+        ones between."""
+        lines, at = self._program.lines, line + step
+        while 0 < at <= len(lines) and re.fullmatch(rf"\s*|{comment}", lines[at - 1]):
+            line = at if lines[at - 1].strip() else line
+            at += step
+        return line
 
-def _wrapped(statements: list[Any], header: str, indent: str | None) -> Any:
-    """Comments above the first statement stay above, as they are."""
-    wrapper: Any = cst.parse_statement(f"{header}: pass")
-    inner = [statements[0].with_changes(leading_lines=()), *statements[1:]]
-    block = cst.IndentedBlock(body=inner, indent=indent)
-    return wrapper.with_changes(leading_lines=statements[0].leading_lines, body=block)
+    def _wrapped(self, header: str, indent: str, first: int, last: int) -> Iterator[Splice]:
+        """Those lines one level deeper under ``header``; lines of a string stay as they are."""
+        kinds = ("STRING", "FSTRING_MIDDLE", "TSTRING_MIDDLE")
+        strings = (one for one in self._program.tokens if tokenize.tok_name[one.type] in kinds)
+        of_strings = {*chain(*(range(one.start[0] + 1, one.end[0] + 1) for one in strings))}
+        for number in {*range(first, last + 1)} - of_strings:
+            line = self._program.lines[number - 1]
+            if line.strip() and line.startswith(indent):
+                at = self._starts[number - 1] + len(indent)
+                yield at, at, self._unit
+        start = self._starts[first - 1]
+        yield start, start, f"{indent}{header}:{self._newline}"

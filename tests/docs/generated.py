@@ -15,7 +15,7 @@ from perftui.fixes.catalogue import FIXES
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.option import FixOption
 from perftui.recorder import machine_sampling
-from perftui.report.markdown import code, plain, table
+from perftui.report.markdown import code, plain
 from perftui_tui.commands.mcp_tools import offered
 from perftui_tui.dialogs.help import BY_SCREEN, TERMS
 from perftui_tui.keys.all_keys import KEYS, Key
@@ -67,10 +67,17 @@ def findings() -> str:
     return "\n\n".join("\n".join(_finding(one)) for one in BY_NAME.values())
 
 
+def table(*rows: tuple[str, ...]) -> str:
+    """A table of cells that are Markdown already, the first row being its heads."""
+    head, *others = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    lines = (head, ["---"] * len(rows[0]), *others)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def fixes_table() -> str:
     """All fixes, each with a link to its section."""
     rows = [(_link(fix.id), _addresses(fix)) for fix in FIXES]
-    return "\n".join(table(("Fix", "Addresses"), rows))
+    return table(("Fix", "Addresses"), *rows)
 
 
 def fixes() -> str:
@@ -157,7 +164,7 @@ def about(screen: str) -> str:
 def keys(*scopes: str) -> str:
     """The keys of these scopes as one table."""
     rows = [(_named(key), prose(key.help)) for key in KEYS if key.scope in scopes]
-    return "\n".join(table(("Key", "What it does"), rows))
+    return table(("Key", "What it does"), *rows)
 
 
 def numbers(screen: str) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from perftui import format as fmt
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to
-from perftui.facts.step.steps import StepBreakdown
 from perftui.fixes.option import FixOption
+from perftui.report import text as text_report
 from perftui.report.output_text import joined, printable
-from perftui.report.report import MOST_ROWS, OpRow, Report, Totals
+from perftui.report.report import Report
 from perftui.report.wording import (
     NO_VERDICT,
-    breakdown_rows,
-    breakdown_title,
     findings_with_fixes,
     gain_of,
     heading,
@@ -54,26 +51,13 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{shown}{pad}{ticks}"
 
 
-def fenced(text: str) -> Iterator[str]:
-    """Lines of a diff as a block of code."""
-    lines = text.split("\n")
-    fence = "`" * max(3, 1 + max(map(_longest_ticks, lines)))
-    yield f"{fence}diff"
+def fenced(lines: Sequence[str], kind: str) -> Iterator[str]:
+    """Lines as a block of code of that kind, ``diff`` or ``text``."""
+    fence = "`" * max(3, 1 + max(map(_longest_ticks, lines), default=0))
+    yield f"{fence}{kind}"
     # Tabs of a source stay; other control characters are spelled out.
     yield from ("\t".join(map(printable, line.split("\t"))) for line in lines)
     yield fence
-
-
-def table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
-) -> Iterator[str]:
-    """A table of cells that are Markdown already; columns ``numbers`` stand at the right. Nothing
-    without rows."""
-    if not rows:
-        return
-    yield _row(heads)
-    yield _row(["--:" if at in numbers else "---" for at in range(len(heads))])
-    yield from map(_row, rows)
 
 
 def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -84,25 +68,19 @@ def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield from (f"<details><summary>{plain(title)}</summary>", "", *body, "", "</details>")
 
 
-def _row(cells: Iterable[str]) -> str:
-    escaped = (cell.replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
-
-
 def _longest_ticks(text: str) -> int:
     return max(map(len, _TICKS.findall(text)), default=0)
 
 
 def render(report: Report) -> str:
-    """The findings first, then the parts of a step; tables that are long can be opened."""
-    most = report.top or MOST_ROWS
+    """The findings first, then the parts of a step; the tables of the report as text fold."""
     not_judged = report.diagnosis.not_judged.items()
+    tables = joined(text_report.tables(report)).rstrip("\n").split("\n")
     blocks = (
         _heading(report),
         *_findings(report),
-        *(_breakdown(breakdown) for breakdown in report.breakdowns),
-        folded("Operators, longest first", _ops(report.ops[:most], report.totals)),
-        folded("Kernels and copies, longest first", _kernels(report.kernels[:most], report.totals)),
+        *(fenced([*text_report.breakdown(one)], "text") for one in report.breakdowns),
+        folded("Operators, kernels and memory", fenced(tables, "text") if any(tables) else ()),
         folded(
             "Not judged",
             (f"- {plain(why)}: {', '.join(map(code, rules))}" for why, rules in not_judged),
@@ -168,52 +146,15 @@ def _fix(fix: FixOption, report: Report) -> Iterator[str]:
         yield f"  - By hand: {code(fix.advice)}"
     if fix.patch is not None:
         yield ""
-        yield from (f"  {line}" if line else "" for line in fenced(fix.patch.diff()))
+        yield from (
+            f"  {line}" if line else "" for line in fenced(fix.patch.diff().split("\n"), "diff")
+        )
 
 
 def _evidence(facts: Iterable[Figure]) -> Iterator[str]:
-    rows = [
-        (
-            plain(figure.shown_label),
-            plain(short_value(figure)),
-            plain(valued(figure.threshold, figure.unit)) if figure.threshold is not None else "",
-            code(figure.place.short) if figure.place and figure.place.short else "",
-        )
-        for figure in facts
-    ]
-    return table(("figure", "value", "limit", "place"), rows, numbers=(1, 2))
-
-
-def _breakdown(breakdown: StepBreakdown) -> Iterator[str]:
-    what, over = breakdown_title(breakdown)
-    yield f"**{what}** ({over})"
-    yield ""
-    rows = [
-        (plain(name), f"{time / 100:.2f} ms", f"{share / 10:.1f} %")
-        for name, time, share in breakdown_rows(breakdown)
-    ]
-    yield from table(("part", "time", "share"), rows, numbers=(1, 2))
-
-
-def _ops(rows: tuple[OpRow, ...], totals: Mapping[str, Totals]) -> Iterator[str]:
-    cells = [
-        (code(row.name), f"{row.calls:,}", fmt.duration(row.cpu_own or 0), _device(row.device))
-        for row in rows
-    ]
-    whole = totals.get("operators")
-    if whole is not None and whole.rows > len(rows):
-        own = fmt.duration(whole.cpu_own or 0)
-        cells.append((f"all {whole.rows:,}", f"{whole.calls:,}", own, _device(whole.device)))
-    return table(("operator", "calls", "own CPU", "device"), cells, numbers=(1, 2, 3))
-
-
-def _kernels(rows: tuple[OpRow, ...], totals: Mapping[str, Totals]) -> Iterator[str]:
-    cells = [(code(row.name), f"{row.calls:,}", _device(row.device)) for row in rows]
-    whole = totals.get("kernels")
-    if whole is not None and whole.rows > len(rows):
-        cells.append((f"all {whole.rows:,}", f"{whole.calls:,}", _device(whole.device)))
-    return table(("kernel or copy", "calls", "device"), cells, numbers=(1, 2))
-
-
-def _device(ns: int) -> str:
-    return fmt.duration(ns) if ns else "–"
+    for figure in facts:
+        value, place = short_value(figure), figure.place.short if figure.place else ""
+        limit = figure.threshold
+        at_most = f" (limit {valued(limit, figure.unit)})" if limit is not None else ""
+        where = f", {code(place)}" if place and place != value else ""
+        yield f"- {plain(f'{figure.shown_label}: {value}{at_most}')}{where}"

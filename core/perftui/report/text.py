@@ -57,27 +57,32 @@ _NAME_WIDTH = 46
 
 def render(report: Report) -> str:
     """The verdict first, then what it rests on, then what could not be judged."""
-    most, totals = report.top or MOST_ROWS, report.totals
     not_judged = report.diagnosis.not_judged.items()
     recorded = recording_lines(report.recording, report.facts) if report.recording else ()
     blocks = (
         (*([report.redaction.head] if report.redaction else []), *heading(report)),
         _verdict(report),
-        *(_breakdown(breakdown) for breakdown in report.breakdowns),
+        *map(breakdown, report.breakdowns),
         ranks_text(report.facts),
         *main_thread(report.facts),
         sync_calls(syncs(report.facts)),
-        _ops("Operators, longest first", "operator", report.ops[:most], totals.get("operators")),
-        _ops("Modules, longest own time first", "module", listed_modules(report.modules, most)),
-        _kernels(report.kernels[:most], totals.get("kernels")),
-        trace_metrics(report.metrics),
-        gpu_phases(device_phases(report.facts)),
-        gpu_memory(cards.gpu_memory(report.facts)),
+        *tables(report),
         listed("Recording", recorded),
         listed("Not judged", (f"{why}: {', '.join(rules)}" for why, rules in not_judged)),
         listed("Notes", report.notes),
     )
     return joined(blocks)
+
+
+def tables(report: Report) -> Iterator[Iterator[str]]:
+    """Operators, modules, kernels, and what was measured on the GPU; a block each."""
+    most, totals = report.top or MOST_ROWS, report.totals
+    yield _ops("Operators, longest first", "operator", report.ops[:most], totals.get("operators"))
+    yield _ops("Modules, longest own time first", "module", listed_modules(report.modules, most))
+    yield _kernels(report.kernels[:most], totals.get("kernels"))
+    yield trace_metrics(report.metrics)
+    yield gpu_phases(device_phases(report.facts))
+    yield gpu_memory(cards.gpu_memory(report.facts))
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -141,10 +146,11 @@ def _fix(fix: FixOption, report: Report) -> Iterator[str]:
         yield printable(f"    {fix.advice}")
 
 
-def _breakdown(breakdown: StepBreakdown) -> Iterator[str]:
-    what, over = breakdown_title(breakdown)
+def breakdown(whole: StepBreakdown) -> Iterator[str]:
+    """Where the mean step went, a line for each part."""
+    what, over = breakdown_title(whole)
     yield f"{what} ({over})"
-    for name, time, share in breakdown_rows(breakdown):
+    for name, time, share in breakdown_rows(whole):
         yield printable(f"  {name:<24} {time / 100:12.2f} ms  {share / 10:5.1f} %")
 
 

@@ -19,7 +19,6 @@ from perftui.fixes.gradients import (
     ALL_USED,
     BUCKET_VIEW,
     backward_once,
-    clip_grad_norm,
     ddp_buckets,
     ddp_no_sync,
     no_grad,
@@ -63,7 +62,7 @@ FIXES: tuple[Fix, ...] = (
     *(ddp_no_sync, BUCKET_VIEW, ddp_buckets, ALL_USED, expandable_segments),
     *(profiler_schedule, gc_freeze, requires_grad_off),
     *(attention_fused, elementwise_fused, backward_once),
-    *(foreach_average, clip_grad_norm),
+    foreach_average,
 )
 
 CATALOGUE = {fix.id: fix for fix in FIXES}

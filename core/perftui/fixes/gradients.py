@@ -1,11 +1,11 @@
-"""Gradients: clipped in one call, from one backward pass, none where nothing is trained, and how
-DistributedDataParallel reduces them."""
+"""Gradients: from one backward pass, none where nothing is trained, and how DistributedDataParallel
+reduces them."""
 
 from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -25,23 +25,19 @@ from perftui.fixes.fix import (
     place_of_loop,
     script_with_finding,
 )
-from perftui.fixes.optimizer import is_sparse
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,
-    edits_at,
     insert_before,
     insert_behind,
     remove,
-    replace_statement,
     wrap,
 )
 from perftui.run.manifest import Override
 from perftui.script.evaluation import evaluation_loop
-from perftui.script.names import module_name, spelling
-from perftui.script.parameter_loops import clipped_by_hand
+from perftui.script.names import module_name
 from perftui.script.program import (
     Literal,
     NothingToChangeError,
@@ -62,40 +58,6 @@ from perftui.script.training import (
     wrapped_model,
     wrapper_call,
 )
-
-_FUNCTION = "torch.nn.utils.clip_grad_norm_"
-
-
-@line_fix(
-    what="clip gradients with torch's function instead of one parameter at a time",
-    at=finding_line_or_script,
-    title="gradients clipped in one call",
-    advice=f"{_FUNCTION}(parameters, limit)",
-    is_one_of_several=True,
-    risks=(Risk.NUMERICS,),
-)
-def clip_grad_norm(program: Program, _: int) -> Sequence[Edit]:
-    """clip_grad_norm_ computes the norm of all gradients and scales them with a few operators on
-    lists. The formula is the same; results may differ in the last digits. If the norm is NaN, all
-    gradients become NaN."""
-    # Each clipping of the file that is written out, as a call of ``clip_grad_norm_``.
-    sparse = next(filter(is_sparse, program.calls()), None)
-    if sparse is not None:
-        raise PatchRefusedError(f"gradients are sparse at line {sparse.lineno}")
-
-    def edits_of(loop: ast.For) -> Iterator[Edit]:
-        clipped = clipped_by_hand(program, loop)
-        if clipped is None:
-            return
-        name = ast.unparse(clipped.norm.targets[0])
-        call = f"{spelling(program, _FUNCTION)}({clipped.parameters}, {clipped.limit})"
-        yield from [remove(program, node) for node in clipped.gone]
-        text = f"{name} = {call}{'.item()' if clipped.is_float else ''}"
-        yield replace_statement(program, clipped.norm, text)
-
-    loops = (node for node in program.statements() if isinstance(node, ast.For))
-    return edits_at(loops, edits_of, "no loop certainly clips gradients by their norm")
-
 
 _LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 

@@ -1,6 +1,5 @@
-"""Gradients: from one backward pass, clipped in one call, and none of what is not trained."""
+"""Gradients: from one backward pass, and none of what is not trained."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.catalogue import options
-from perftui.fixes.fix import LineChange, Plan, has_subject
-from perftui.fixes.gradients import backward_once, clip_grad_norm, untrained_without
+from perftui.fixes.fix import Plan
+from perftui.fixes.gradients import backward_once, untrained_without
 from perftui.fixes.option import Risk
 from perftui.run.manifest import Override
 from perftui.script.program import PatchRefusedError
@@ -119,124 +118,6 @@ def test_the_planted_training_is_mended() -> None:
     after = changed(backward_once.plan, marked)
     assert "    losses = []\n    for task in TASKS:\n" in after
     assert "        losses.append(loss)\n    sum(losses).backward()\n    optimizer.step()" in after
-
-
-HEAD = """import math
-import torch
-torch.manual_seed(0)
-net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 2))
-parameters = list(net.parameters())
-net(torch.randn(4, 3)).square().sum().backward()
-"""
-SPARSE = "import torch\ne = torch.nn.Embedding(9, 9, sparse=True)\nfor p in params:\n    pass\n"
-NUMBERS = """total = 0.0
-for p in net.parameters():
-    total += (p.grad**2).sum().item()  # here
-norm = total**0.5
-for p in net.parameters():
-    p.grad = p.grad * min(1.0, LIMIT / (norm + 1e-6))
-"""
-TENSORS = """total_norm = 0
-for p in parameters:
-    if p.grad is not None:
-        total_norm += p.grad.data.norm(2) ** 2  # here
-total_norm = total_norm ** (1. / 2)
-coef = LIMIT / (total_norm + 1e-6)
-if coef < 1:
-    for p in parameters:
-        if p.grad is not None:
-            p.grad.data.mul_(coef)
-norm = total_norm
-"""
-LOCALS = """total = 0.0
-for p in parameters:
-    one = p.grad.detach().norm(2)
-    total += one.item() ** 2  # here
-norm = math.sqrt(total)
-if norm > LIMIT:
-    scale = LIMIT / (norm + 1e-6)
-    for p in parameters:
-        p.grad *= scale
-"""
-FORMS = {"numbers": NUMBERS, "tensors": TENSORS, "local names": LOCALS}
-CALLS = {
-    "numbers": "norm = torch.nn.utils.clip_grad_norm_(net.parameters(), LIMIT).item()\n",
-    "tensors": "total_norm = torch.nn.utils.clip_grad_norm_(parameters, LIMIT)\n"
-    "norm = total_norm\n",
-    "local names": "norm = torch.nn.utils.clip_grad_norm_(parameters, LIMIT).item()\n",
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_clipping_is_one_call(form: str) -> None:
-    assert changed(clip_grad_norm.plan, HEAD + FORMS[form]) == HEAD + CALLS[form].replace(
-        "  # here", ""
-    )
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_gradients_and_norm_are_the_same(form: str) -> None:
-    torch = pytest.importorskip("torch")
-    for limit in (0.5, 1e4):
-        source = HEAD + FORMS[form].replace("LIMIT", str(limit))
-        plain, once = executed(source, changed(clip_grad_norm.plan, source))
-        assert type(plain["norm"]) is type(once["norm"])
-        assert float(once["norm"]) == pytest.approx(float(plain["norm"]))
-        for one, other in zip(plain["parameters"], once["parameters"], strict=True):
-            torch.testing.assert_close(one.grad, other.grad)
-
-
-NOT_CLIPPED = {
-    "another epsilon": (NUMBERS.replace("1e-6", "1e-8"), "is not what clip_grad_norm_ does"),
-    "short ones are scaled up": (
-        NUMBERS.replace("min(1.0, LIMIT / (norm + 1e-6))", "(LIMIT / (norm + 1e-6))"),
-        "may scale gradients that are short already",
-    ),
-    "the sum is read": (f"{NUMBERS}print(total)\n", "line 13 reads total, too"),
-    "other parameters are scaled": (
-        NUMBERS.replace("for p in net.parameters():\n    p.grad =", "for p in head:\n    p.grad ="),
-        "no loop certainly clips",
-    ),
-    "something between": (
-        NUMBERS.replace("norm = total**0.5", "log(total)\nnorm = total**0.5"),
-        "no loop certainly clips",
-    ),
-    "each by its own norm": (
-        "for p in net.parameters():\n    p.grad.mul_(1 / p.grad.norm())  # here\n",
-        "no loop certainly clips",
-    ),
-    "a generator": (
-        TENSORS.replace("total_norm = 0\n", "parameters = net.parameters()\ntotal_norm = 0\n"),
-        "may be a generator",
-    ),
-    "sparse gradients": (f"w = torch.nn.Embedding(9, 3, sparse=True)\n{NUMBERS}", "are sparse"),
-    "a gradient that is kept": (f"before = p.grad\n{NUMBERS}", "line 7 keeps a gradient"),
-}
-
-
-@pytest.mark.parametrize(("source", "why"), NOT_CLIPPED.values(), ids=NOT_CLIPPED)
-def test_gradients_are_not_clipped_where_it_is_not_certain(source: str, why: str) -> None:
-    with pytest.raises(PatchRefusedError, match=why):
-        changed(clip_grad_norm.plan, HEAD + source)
-
-
-def test_what_else_the_planted_training_counts_stays() -> None:
-    text = (PLANTED / "lm_clips_gradients_by_hand.py").read_text()
-    after = changed(clip_grad_norm.plan, text.replace("  # planted", "  # here", 1))
-    assert "    norm = nn.utils.clip_grad_norm_(parameters, limit).item()" in after
-    assert "        bad += torch.isnan(p.grad).any().item()  # planted\n" in after
-    assert "total +=" not in after
-
-
-def test_a_file_that_clips_nothing_has_nothing_of_it(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    path.write_text("import torch\nfor p in params:\n    p.data.add_(p.grad)\n")
-    change = LineChange("", str(path), 2, clip_grad_norm.plan, "")
-    assert not has_subject(change, Facts(None))
-    # A loop that clips, if not certainly as torch does, is one.
-    path.write_text(SPARSE)
-    os.utime(path, ns=(1, 1))
-    assert has_subject(change, Facts(None))
 
 
 SCRIPT = """

@@ -48,7 +48,7 @@ _INDEXING_TEXT = r"\w\[[^\]]+\]|\bfor\b.*\bin\b|\.(select|narrow|index_select|un
 @rule(
     when="a loop calls a few operators for one tensor at a time, outside the optimizer",
     limits=Limits(),
-    fixes=("foreach-average", "clip-grad-norm"),
+    fixes=("foreach-average",),
     answer=(
         "use torch._foreach_ functions, clip_grad_norm_ of torch.nn.utils, or AveragedModel of "
         "torch.optim.swa_utils"

@@ -13,7 +13,7 @@ from perftui.fixes.compilation import (
     elementwise_fused,
     recompute_off,
 )
-from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_prefetch, worker_threads
+from perftui.fixes.data_loader import loader_persistent, loader_pin, loader_prefetch
 from perftui.fixes.fix import Fix, option
 from perftui.fixes.gradients import (
     ALL_USED,
@@ -51,8 +51,7 @@ from perftui.fixes.switches import (
 from perftui.fixes.workers import loader_no_workers, loader_workers
 
 FIXES: tuple[Fix, ...] = (
-    *(loader_workers, loader_no_workers, loader_prefetch, loader_pin),
-    *(loader_persistent, worker_threads),
+    *(loader_workers, loader_no_workers, loader_prefetch, loader_pin, loader_persistent),
     *(optimizer_fused, optimizer_foreach),
     *(threads, anomaly_off, deterministic_off, onednn_on),
     *(COLLECT, sleep_off, EMPTY_CACHE, AFFINITY, DEFAULT_DTYPE),

@@ -6,19 +6,18 @@ import ast
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.input_wait import wait_pattern
-from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader, worker_use
+from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader
 from perftui.facts.fact import Facts
-from perftui.facts.source.source_calls import in_own_files
-from perftui.fixes.fix import CallChange, LineChange, fix, has_finding
+from perftui.fixes.fix import CallChange, fix
 from perftui.fixes.option import Risk
 from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
-from perftui.fixes.source.edits import AddKeyword, Edit, ReplaceExpression
+from perftui.fixes.source.edits import AddKeyword, Edit
 from perftui.script.names import name_in_scope, qualified_name
 from perftui.script.program import (
     Decided,
@@ -29,9 +28,7 @@ from perftui.script.program import (
     assigned_value,
     bound_name,
     called_name,
-    called_names,
     is_literal,
-    keyword,
     receiver,
     root_of,
 )
@@ -442,91 +439,3 @@ def _why_not_deeper(facts: Facts, loader: LoaderFacts, now: int, wanted: int) ->
         size = fmt.size(work.batch_bytes * loader.num_workers * now)
         return f"the queue already holds {size} and should not take more memory"
     return f"each worker may already be {now} batches ahead"
-
-
-SETTERS = ("torch.set_num_threads", "cv2.setNumThreads")
-"""Functions that are given how many threads this process computes on."""
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__"})
-"""Methods of a dataset that its workers call."""
-
-_COUNTS = frozenset({"cpu_count", "len", "sched_getaffinity", "int", "max", "min"})
-"""Functions that do nothing but count."""
-
-
-def one_thread(program: Program, line: int) -> Sequence[Edit]:
-    """The number of threads at ``line`` as 1."""
-    at_line = (c for c in thread_calls(program) if c.lineno <= line <= (c.end_lineno or line))
-    call = next(at_line, None)
-    if call is None:
-        raise PatchRefusedError("no line of the script certainly sets the threads of its workers")
-    if len(call.args) != 1 or call.keywords:
-        raise PatchRefusedError(f"line {call.lineno} passes more than a number of threads")
-    (number,) = call.args
-    text = ast.unparse(number)
-    if text in ("0", "1"):
-        raise PatchRefusedError("each worker already has one thread")
-    if not called_names(number) <= _COUNTS or isinstance(number, ast.Starred):
-        raise PatchRefusedError(f"{text} may do more than count")
-    return (ReplaceExpression(program.span(number), "1"),)
-
-
-def thread_calls(program: Program) -> Iterator[ast.Call]:
-    """Calls that set how many threads a worker computes on: in a ``worker_init_fn``, or where a
-    dataset makes its samples."""
-    names = _starters(program)
-    for call in program.calls():
-        if qualified_name(program, call.func) in SETTERS:
-            around = next((n for n in program.ancestors(call) if isinstance(n, _FUNCTIONS)), None)
-            if around is not None and _is_of_workers(program, around, names):
-                yield call
-
-
-def _starters(program: Program) -> set[str]:
-    """Names of functions that are given to a loader as ``worker_init_fn``, some through
-    ``partial``."""
-    names = set()
-    for call in program.calls():
-        if qualified_name(program, call.func) not in LOADER.names:
-            continue
-        function = keyword(call, "worker_init_fn")
-        if isinstance(function, ast.Call) and called_name(function) == "partial" and function.args:
-            function = function.args[0]
-        if isinstance(function, ast.Name):
-            names.add(function.id)
-    return names
-
-
-def _is_of_workers(program: Program, function: ast.AST, starters: set[str]) -> bool:
-    above = program.parents[function]
-    if isinstance(function, ast.Lambda):
-        return isinstance(above, ast.keyword) and above.arg == "worker_init_fn"
-    name = getattr(function, "name", "")
-    if isinstance(above, ast.ClassDef):
-        bases = [ast.unparse(base) for base in above.bases]
-        return name in _SAMPLES and any(base.endswith("Dataset") for base in bases)
-    return name in starters and len(program.bindings(name)) == 1
-
-
-@fix(what="use one thread in each worker", risks=(Risk.NUMERICS,))
-def worker_threads(facts: Facts) -> LineChange | None:
-    """Each worker makes its samples on one thread, torch's own default for workers, so that workers
-    and training do not compete for cores. Samples stay the same; sums in long operators are rounded
-    differently."""
-    use = worker_use.or_none(facts)
-    if not has_finding(facts, "workers-oversubscribed") or use is None or not use.has_threads:
-        return None
-    calls = in_own_files(facts, thread_calls)
-    place = next(((file, call.lineno) for file, call in calls), None)
-    loader = training_loader(facts)
-    if place is None and loader is not None and loader.file and loader.line:
-        place = loader.file, loader.line
-    if place is None:
-        return None
-    return LineChange(
-        f"threads of a worker {use.computing_threads:.0f} -> 1",
-        *place,
-        one_thread,
-        "one thread in worker_init_fn: torch.set_num_threads(1), cv2.setNumThreads(0)",
-    )

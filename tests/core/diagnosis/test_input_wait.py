@@ -157,7 +157,7 @@ def test_workers_with_threads_of_their_own_and_the_training_want_too_many_cores(
         "4 workers, each with 4 threads, and the training could use 14.6 cores and have 2: a "
         "worker waits 40 % of its time for a core."
     )
-    assert found.fixes == ("worker-threads",)
+    assert found.fixes == ()
     run = run_of(*rows, cores=2, num_workers=4)
     found = judged(replace(run, telemetry={"box": telemetry_table(**{"processes.delayed": 10.0})}))
     assert found.top.rule == "workers-oversubscribed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from perftui.fixes.source.edits import Edit, RemoveKeyword, ReplaceLiteral, edit_of
@@ -218,8 +218,7 @@ def consequences(
         if over is not None
         else ""
     )
-    shared = _shared(program, call, spec, readers, file)
-    return tuple(filter(None, (several, shared, _made_again(program, call, spec, file, shared))))
+    return tuple(filter(None, (several, _shared(program, call, spec, readers, file))))
 
 
 def stale_texts(program: Program, edits: Iterable[Edit], file: str) -> tuple[str, ...]:
@@ -272,22 +271,6 @@ def _reader_text(program: Program, reader: ast.expr, spec: CallSpec, file: str) 
     return f"{name or f'another {spec.noun}'} at {file}:{calls[0].lineno}"
 
 
-def _made_again(program: Program, call: ast.Call, spec: CallSpec, file: str, shared: str) -> str:
-    """A sentence about a later call that assigns the same name anew; empty without one."""
-    name = _target(program, call)
-    for other in program.calls() if name else ():
-        is_later = program.statement(other).lineno > program.statement(call).lineno
-        is_later = is_later and _target(program, other) == name
-        if not is_later or not _is_such(program, other, spec) or f":{other.lineno}" in shared:
-            continue
-        if program.scope(other) is program.scope(call) and _follows(program, call, other):
-            return (
-                f"{name} is made again at {file}:{other.lineno}, which stays unchanged: this is "
-                "half of the fix."
-            )
-    return ""
-
-
 def _is_such(program: Program, call: ast.Call, spec: CallSpec) -> bool:
     return qualified_name(program, call.func) in spec.names
 
@@ -297,24 +280,3 @@ def _target(program: Program, call: ast.Call) -> str:
     statement = program.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     return ast.unparse(targets[0]) if len(targets) == 1 else ""
-
-
-def _follows(program: Program, first: ast.Call, other: ast.Call) -> bool:
-    """Whether ``other`` may run after ``first`` did, and not instead of it."""
-    branches = set(_branches(program, first))
-    later = list(_branches(program, other))
-    if any((node, not is_body) in branches for node, is_body in later):
-        return False
-    loops = {node for node in program.ancestors(first) if isinstance(node, Loop)}
-    in_later_loop = any(
-        isinstance(node, Loop) and node not in loops for node in program.ancestors(other)
-    )
-    return in_later_loop or set(later) <= branches
-
-
-def _branches(program: Program, node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """Conditions around ``node``, and whether it stands where they hold."""
-    for above in program.ancestors(node):
-        if isinstance(above, ast.If):
-            yield above, node in above.body
-        node = above

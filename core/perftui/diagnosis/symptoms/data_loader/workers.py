@@ -210,7 +210,7 @@ def _busy_use(facts: Facts) -> tuple[InputWait, WorkerUse]:
 
 @wait_rule(
     when="workers and the training want more cores than there are",
-    fixes=("worker-threads", "loader-no-workers"),
+    fixes=("loader-no-workers",),
     answer=(
         "use fewer workers, or one thread in each: torch.set_num_threads(1) and "
         "cv2.setNumThreads(0) in worker_init_fn"
@@ -230,13 +230,13 @@ def workers_oversubscribed(facts: Facts) -> Lost | None:
         return None
     count, none_better = workers(facts) * max(ranks_here(facts), 1), better_without_workers(facts)
     plus = f", each with {use.computing_threads:.0f} threads," if use.has_threads else ""
-    helps = {"worker-threads": use.has_threads, "loader-no-workers": bool(none_better)}
+    fixes = ("loader-no-workers",) if none_better else ()
     because = (
         f"{fmt.several(count, 'worker')}{plus} and the training could use {asked:.1f} "
         f"cores and have {cores}: a worker waits {fmt.percent(use.delayed)} of its time "
         f"for a core{none_better}"
     )
-    lost = lost_to_workers(facts, wait, because, _use_figures(use), tuple(filter(helps.get, helps)))
+    lost = lost_to_workers(facts, wait, because, _use_figures(use), fixes)
     return _with_training(facts, lost, machine_use(facts).delayed or 0.0)
 
 

@@ -14,9 +14,9 @@ from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Diagnosis, Severity, read_findings
 from perftui.experiments.history import History
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.cards import MemoryUse
+from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.facts.step.own_cost import OwnCost, cost_text, overhead_budget, recording_cost
-from perftui.facts.step.steps import DeviceShare, step_breakdown, step_count
+from perftui.facts.step.steps import device_phases, step_breakdown, step_count
 from perftui.recorder.launch import options_of
 from perftui.report.output_text import SCHEMA, Schema, filled, printable, said
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE, stack_rate_of
@@ -148,8 +148,6 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-MEMORY_TITLE = "GPU memory, by torch's allocator"
-
 MOST_WINDOWS = 5
 """Windows that are listed: the first, and the newest."""
 
@@ -168,28 +166,20 @@ def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
         yield "no report of Nsight Systems: nsys/nsys.log in the run's directory says why"
 
 
-def gpu_phases(phases: DeviceShare | None) -> Iterator[str]:
-    """Times of phases on the GPU."""
+def gpu_tables(facts: Facts) -> Iterator[tuple[str, tuple[str, str], list[tuple[str, str]]]]:
+    """Title, column heads and rows of each known table about the GPU: phases, and torch's
+    allocator."""
+    phases, memory = device_phases(facts), gpu_memory(facts)
     if phases is not None:
-        yield phases_title(phases)
-        yield from (f"  {name:<24} {time / 1e6:12.2f} ms" for name, time in phases.parts)
-
-
-def phases_title(phases: DeviceShare) -> str:
-    """The title of the phases, with the number of steps."""
-    steps = fmt.several(phases.count, "step")
-    return f"Phases on the GPU, timed by CUDA events (mean of {steps})"
-
-
-def gpu_memory(memory: MemoryUse | None) -> Iterator[str]:
-    """Figures of torch's allocator on the GPU."""
+        title = (
+            f"Phases on the GPU, timed by CUDA events (mean of {fmt.several(phases.count, 'step')})"
+        )
+        yield title, ("phase", "time"), [(name, f"{ns / 1e6:.2f} ms") for name, ns in phases.parts]
     if memory is not None:
-        yield MEMORY_TITLE
-        yield from (f"  {name:<30} {value:>12}" for name, value in memory_rows(memory))
+        yield "GPU memory, by torch's allocator", ("memory", "size"), [*_memory_rows(memory)]
 
 
-def memory_rows(memory: MemoryUse) -> Iterator[tuple[str, str]]:
-    """Each figure of the allocator with its value."""
+def _memory_rows(memory: MemoryUse) -> Iterator[tuple[str, str]]:
     yield "allocated at the last step", fmt.size(memory.allocated[-1])
     yield "peak so far", fmt.size(memory.peak_allocated)
     yield "reserved", fmt.size(memory.reserved[-1])

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.model import Figure, Finding, Severity
 from perftui.diagnosis.rules import answer_to, is_caution
-from perftui.facts.gpu import cards
 from perftui.facts.gpu.host_waits import syncs
-from perftui.facts.step.steps import StepBreakdown, device_phases, step_breakdown
+from perftui.facts.step.steps import StepBreakdown, step_breakdown
 from perftui.fixes.option import FixOption
 from perftui.report.as_json import BriefReport
 from perftui.report.findings_as_json import BriefFinding, finding_key, severity_name
@@ -33,7 +33,7 @@ from perftui.report.output_text import (
     whole,
     wrapped,
 )
-from perftui.report.recorded import gpu_memory, gpu_phases, recording_lines
+from perftui.report.recorded import gpu_tables, recording_lines
 from perftui.report.report import MOST_ROWS, OpRow, Report, Totals, listed_modules
 from perftui.report.wording import (
     NO_VERDICT,
@@ -74,15 +74,19 @@ def render(report: Report) -> str:
     return joined(blocks)
 
 
-def tables(report: Report) -> Iterator[Iterator[str]]:
+def tables(report: Report) -> Iterator[Iterable[str]]:
     """Operators, modules, kernels, and what was measured on the GPU; a block each."""
     most, totals = report.top or MOST_ROWS, report.totals
-    yield _ops("Operators, longest first", "operator", report.ops[:most], totals.get("operators"))
-    yield _ops("Modules, longest own time first", "module", listed_modules(report.modules, most))
-    yield _kernels(report.kernels[:most], totals.get("kernels"))
+    kernels = report.kernels[:most]
+    names = short_names((row.name for row in kernels), _NAME_WIDTH)
+    modules = listed_modules(report.modules, most)
+    yield _table("Operators, longest first", "operator", report.ops[:most], totals.get("operators"))
+    yield _table("Modules, longest own time first", "module", modules)
+    title = "Kernels and copies, longest first"
+    yield _table(title, "kernel or copy", kernels, totals.get("kernels"), names)
     yield trace_metrics(report.metrics)
-    yield gpu_phases(device_phases(report.facts))
-    yield gpu_memory(cards.gpu_memory(report.facts))
+    for title, _, rows in gpu_tables(report.facts):
+        yield title, *(f"  {name:<30} {value:>12}" for name, value in rows)
 
 
 def _verdict(report: Report) -> Iterator[str]:
@@ -154,34 +158,28 @@ def breakdown(whole: StepBreakdown) -> Iterator[str]:
         yield printable(f"  {name:<24} {time / 100:12.2f} ms  {share / 10:5.1f} %")
 
 
-def _ops(
-    title: str, head: str, rows: tuple[OpRow, ...], totals: Totals | None = None
+def _table(
+    title: str,
+    head: str,
+    rows: tuple[OpRow, ...],
+    totals: Totals | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    if rows:
-        yield title
-        yield f"  {head:<{_NAME_WIDTH}} {'calls':>7} {'own CPU':>10} {'device':>10}"
+    """Rows, each by its name in ``names`` if it has one there, and the sums of all."""
+    if not rows:
+        return
+    yield title
+    has_own = rows[0].cpu_own is not None
+    own = f" {'own CPU':>10}" if has_own else ""
+    yield f"  {head:<{_NAME_WIDTH}} {'calls':>7}{own} {'device':>10}"
+    if totals and totals.rows > len(rows):
+        whole = OpRow(f"all {totals.rows}", totals.calls, totals.cpu_own, None, totals.device)
+        rows = (*rows, whole)
     for row in rows:
-        own = fmt.duration(row.cpu_own or 0)
+        own = f" {fmt.duration(row.cpu_own or 0):>10}" if has_own else ""
         device = fmt.duration(row.device) if row.device else "-"
-        yield f"  {_name(row.name)} {row.calls:>7} {own:>10} {device:>10}"
-    if totals and totals.rows > len(rows):
-        own, device = fmt.duration(totals.cpu_own or 0), fmt.duration(totals.device)
-        yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {own:>10} {device:>10}"
-
-
-def _kernels(rows: tuple[OpRow, ...], totals: Totals | None) -> Iterator[str]:
-    if rows:
-        yield "Kernels and copies, longest first"
-        yield f"  {'kernel or copy':<{_NAME_WIDTH}} {'calls':>7} {'device':>10}"
-    names = short_names((row.name for row in rows), _NAME_WIDTH)
-    for row in rows:
-        yield f"  {_name(names[row.name])} {row.calls:>7} {fmt.duration(row.device):>10}"
-    if totals and totals.rows > len(rows):
-        yield f"  {_name(f'all {totals.rows}')} {totals.calls:>7} {fmt.duration(totals.device):>10}"
-
-
-def _name(name: str) -> str:
-    return f"{cut(name, _NAME_WIDTH):<{_NAME_WIDTH}}"
+        name = cut(names.get(row.name, row.name), _NAME_WIDTH)
+        yield f"  {name:<{_NAME_WIDTH}} {row.calls:>7}{own} {device:>10}"
 
 
 MOST_FINDINGS = 3

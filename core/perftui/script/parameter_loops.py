@@ -21,8 +21,6 @@ from perftui.script.templates import Templates
 
 SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
 """Methods that give a tensor's own values."""
-_FIGURES = frozenset({"norm", "square", "pow", "sum", "item"})
-"""Methods that only compute."""
 _DEEPEST = 3
 """Most names between a loop and what it goes over."""
 _OF_PARAMETERS = ("parameters", "named_parameters")
@@ -143,7 +141,7 @@ def _takes(parts: ParameterLoop, statement: ast.stmt) -> bool:
     names = [node.id for node, _ in pairs if isinstance(node, ast.Name)]
     if len(names) < len(pairs) or any(name in parts.values for name in names):
         return False
-    if not called_names(value) <= SAME | _FIGURES:
+    if not called_names(value) <= SAME:
         return False
     parts.values |= {
         name: with_values(node, parts.values) for name, (_, node) in zip(names, pairs, strict=True)

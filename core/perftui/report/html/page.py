@@ -22,16 +22,15 @@ from perftui import format as fmt
 from perftui.analysis.kernels.names import short_names
 from perftui.diagnosis.rules import answer_to
 from perftui.facts.fact import Facts
-from perftui.facts.gpu.cards import gpu_memory
 from perftui.facts.gpu.host_waits import syncs
-from perftui.facts.step.steps import device_phases, median, steady_mask, step_kind
+from perftui.facts.step.steps import median, steady_mask, step_kind
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.facts.step.uneven_steps import slow_from
 from perftui.report import wording
 from perftui.report.html.timeline import HUES, hue, part_boxes, timeline
 from perftui.report.kernel_metrics import LEGEND, rate
 from perftui.report.output_text import printable
-from perftui.report.recorded import MEMORY_TITLE, memory_rows, phases_title, recording_lines
+from perftui.report.recorded import gpu_tables, recording_lines
 from perftui.report.report import MOST_ROWS, Report, listed_modules
 from perftui.report.wording import table_of_ranks
 from perftui.run.columns import phase_name
@@ -217,7 +216,7 @@ def render(report: Report) -> str:
         operators=report.ops[:most] if "operators" in report.totals else (),
         kernels=report.kernels[:most] if "kernels" in report.totals else (),
         modules=listed_modules(report.modules, most) if "modules" in report.totals else (),
-        gpu_tables=_gpu_tables(report),
+        gpu_tables=gpu_tables(facts),
         recording=map(str.strip, recorded),
     )
 
@@ -289,16 +288,6 @@ def _side(line: str) -> str:
     if line.startswith(("---", "+++", "@@")):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "")
-
-
-def _gpu_tables(report: Report) -> Iterator[tuple[str, tuple[str, str], Any]]:
-    """Heading, column heads and rows of each known table about the GPU."""
-    phases, memory = device_phases(report.facts), gpu_memory(report.facts)
-    if phases is not None:
-        times = [(name, fmt.duration(time)) for name, time in phases.parts]
-        yield phases_title(phases), ("phase", "time"), times
-    if memory is not None:
-        yield MEMORY_TITLE, ("memory", "size"), memory_rows(memory)
 
 
 def _head_rows(report: Report) -> Iterator[tuple[str, str]]:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 
-from perftui.diagnosis.symptoms.ranks.collectives import BUCKET
 from perftui.diagnosis.symptoms.script.evaluation import evaluation
 from perftui.facts.fact import Facts
 from perftui.facts.settings import settings
@@ -26,7 +24,7 @@ from perftui.fixes.fix import (
     script_with_finding,
 )
 from perftui.fixes.option import Risk
-from perftui.fixes.source.calls import CallSpec, argument, decided, each_changed, removed
+from perftui.fixes.source.calls import CallSpec, each_changed
 from perftui.fixes.source.edits import (
     Edit,
     ReplaceExpression,
@@ -40,11 +38,11 @@ from perftui.script.evaluation import evaluation_loop
 from perftui.script.names import module_name
 from perftui.script.program import (
     Literal,
-    NothingToChangeError,
     PatchRefusedError,
     Program,
     called_name,
     free_name,
+    variables,
 )
 from perftui.script.steps import loop_of, micro_batches, refuse_late
 from perftui.script.training import (
@@ -221,9 +219,6 @@ _SPEC = CallSpec(
     defaults={"gradient_as_bucket_view": False, "find_unused_parameters": False},
     alike="parallel",
 )
-_CAP = "bucket_cap_mb"
-_CAPPED = replace(_SPEC, positions={_CAP: 7}, defaults={_CAP: None}, follows=False)
-"""A variable or an option would stay, and no longer have an effect: only a literal is removed."""
 
 
 def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> Sequence[Edit]:
@@ -236,37 +231,6 @@ def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> 
 
 bucket_view = partial(wrapped_with, {"gradient_as_bucket_view": True})
 all_used = partial(wrapped_with, {"find_unused_parameters": False})
-
-
-@line_fix(
-    what="reduce gradients in buckets of 25 MiB while backward computes the next ones",
-    at=script_with_finding,
-    title=f"buckets of {BUCKET >> 20} MiB",
-    advice=f"DistributedDataParallel(...) without {_CAP}",
-    risks=(Risk.NUMERICS,),
-)
-def ddp_buckets(program: Program, _: int) -> Sequence[Edit]:
-    """Without bucket_cap_mb, DistributedDataParallel reduces gradients in buckets of 25 MiB, the
-    first one as soon as it holds 1 MiB. All but the last can be hidden behind backward. With more
-    than two ranks the last digits of gradients may differ, because where a gradient lies in its
-    bucket can decide in which order the ranks are summed. torch.compile splits the model where
-    buckets end."""
-    # No ``bucket_cap_mb`` for the only call of DistributedDataParallel of the file, where it is
-    # above torch's default.
-    #
-    # Left out, and not set to 25: only then torch makes the first bucket small, so that reducing
-    # starts early.
-    call = wrapper_call(program)
-    cap = decided(program, call, _CAPPED, _CAP, int).value
-    if cap is None:
-        raise NothingToChangeError(f"the call gives no {_CAP}")
-    if not isinstance(cap, (int, float)) or cap <= BUCKET >> 20:
-        raise NothingToChangeError(f"{_CAP} is {cap!r}, not above {BUCKET >> 20}")
-    if argument(call, f"{_CAP}_list", None) is not None:
-        raise PatchRefusedError(f"{_CAP}_list is given, too, and decides instead")
-    hook = "registers a hook, which may need one bucket for all"
-    refuse_mentioned(program, hook, "register_comm_hook")
-    return [removed(program, call, _CAP)]
 
 
 BUCKET_VIEW = line_fix(
@@ -319,7 +283,7 @@ def ddp_no_sync(program: Program, _: int) -> Sequence[Edit]:
     loop, backward = loop_of(program, passes[0])
     model = wrapped_model(program, loop)
     turns = micro_batches(program, loop, backward)
-    uses = [at for at, part in enumerate(loop.body[: turns.decided]) if _names(part, model)]
+    uses = [at for at, part in enumerate(loop.body[: turns.decided]) if model in variables(part)]
     if not uses or uses[0] > backward:
         raise PatchRefusedError(f"the loop at line {loop.lineno} does not call {model}")
     if uses[-1] > backward:
@@ -333,8 +297,3 @@ def ddp_no_sync(program: Program, _: int) -> Sequence[Edit]:
     if turns.unnamed is not None:
         edits.append(ReplaceExpression(program.span(turns.unnamed), turns.last.split()[0]))
     return edits
-
-
-def _names(statement: ast.stmt, model: str) -> bool:
-    nodes = (n for n in ast.walk(statement) if isinstance(n, (ast.Name, ast.Attribute)))
-    return any(ast.unparse(node) == model for node in nodes)

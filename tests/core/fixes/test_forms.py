@@ -13,7 +13,7 @@ from perftui.fixes.apply_and_undo import apply_patch, undo
 from perftui.fixes.compilation import compile_dynamic, recompute_off
 from perftui.fixes.data_loader import LOADER
 from perftui.fixes.fix import LineChange, changed_lines
-from perftui.fixes.gradients import ddp_buckets, ddp_no_sync, no_grad
+from perftui.fixes.gradients import ddp_no_sync, no_grad
 from perftui.fixes.optimizer import foreach_average, optimizer_spec
 from perftui.fixes.option import Patch
 from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom, sleep_off
@@ -47,7 +47,6 @@ PLANS = {
     "evaluate-less-often": evaluated_seldom,
     "no-grad": no_grad.plan,
     "no-sync": ddp_no_sync.plan,
-    "buckets": ddp_buckets.plan,
     "average": foreach_average.plan,
     "collect": partial(left_out, ("gc.collect",)),
     "sleep": sleep_off.plan,

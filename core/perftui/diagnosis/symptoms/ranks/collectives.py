@@ -189,7 +189,6 @@ def bucket_copies_rule(facts: Facts) -> Lost | None:
 @rule(
     when="DistributedDataParallel reduces all gradients in one bucket, after backward",
     limits=Limits("Reported above 50 MiB.", info=0.02),
-    fixes=("ddp-buckets",),
     answer="remove bucket_cap_mb, or lower it to 25",
 )
 def single_bucket(facts: Facts) -> Lost | None:

@@ -26,6 +26,7 @@ from perftui.script.templates import (
     Match,
     Rules,
     Templates,
+    buffers,
     own_attribute,
     own_layer,
     own_stores,
@@ -429,13 +430,7 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
     """The value that the class registers as the buffer ``self.mask``, if it does that once."""
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self":
         return None
-    calls = [call for call in program.calls("register_buffer") if len(call.args) >= 2]
-    registered = [
-        call.args[1]
-        for call in calls
-        if program.owner(call) is program.owner(node)
-        and ast.unparse(call.args[0]) == repr(node.attr)
-    ]
+    registered = buffers(program, program.owner(node), node.attr)
     if len(registered) != 1 or own_stores(program, node):
         return None
     (value,) = registered

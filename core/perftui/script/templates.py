@@ -148,6 +148,13 @@ def own_stores(program: Program, node: ast.Attribute) -> list[ast.Attribute]:
     return [store for store in stores if owner is not None and owner in program.ancestors(store)]
 
 
+def buffers(program: Program, owner: ast.ClassDef | None, name: str) -> list[ast.expr]:
+    """What a class registers as its buffer ``name``."""
+    calls = (call for call in program.calls("register_buffer") if program.owner(call) is owner)
+    named = (call.args for call in calls if len(call.args) > 1)
+    return [args[1] for args in named if getattr(args[0], "value", None) == name]
+
+
 Code = ast.AST | Sequence[ast.AST]
 """An expression, a statement, or several statements."""
 Rules = Mapping[str, tuple[str, ...]]

@@ -24,6 +24,7 @@ from perftui.script.program import (
     value_given,
     with_values,
 )
+from perftui.script.templates import buffers
 from perftui.script.training import statement_at
 from perftui.script.uses import UNKNOWN, kind_of
 
@@ -210,7 +211,7 @@ def _is_shared(program: Program, owner: ast.ClassDef, needs: set[str]) -> bool:
     """Whether all objects of a class are given the same for the attributes in ``needs``."""
     places = [at for name in needs for at in program.attributes(name[1:], ast.Store)]
     values = [value_given(program, at) for at in places if program.owner(at) is owner]
-    values += [value for name in needs for value in _buffers(program, owner, name[1:])]
+    values += [value for name in needs for value in buffers(program, owner, name[1:])]
     return all(isinstance(each, ast.Constant) or _is_alike(program, each) for each in values)
 
 
@@ -223,13 +224,6 @@ def _is_alike(program: Program, value: ast.expr | None) -> bool:
     varies = {bound_name(node) for loop in loops for node in ast.walk(loop)}
     is_one = len(plain) == len(given) and len({*map(ast.unparse, plain)}) == 1
     return is_one and varies.isdisjoint(*map(_names, plain))
-
-
-def _buffers(program: Program, owner: ast.ClassDef | None, name: str) -> list[ast.expr]:
-    """What a class registers as its buffer ``name``."""
-    calls = (call for call in program.calls("register_buffer") if program.owner(call) is owner)
-    named = (call.args for call in calls if len(call.args) > 1)
-    return [args[1] for args in named if getattr(args[0], "value", None) == name]
 
 
 def _twin(program: Program, work: Work) -> Repeated | None:
@@ -536,7 +530,7 @@ def _may_be_parameter(program: Program, node: ast.Attribute) -> bool:
     if owner is None or not any("Module" in ast.unparse(base) for base in owner.bases):
         return False
     is_method = any(each in owner.body for each in program.functions.get(node.attr, ()))
-    if is_method or _buffers(program, owner, node.attr):
+    if is_method or buffers(program, owner, node.attr):
         return False
     values = [value_given(program, at) for at in program.attributes(node.attr, ast.Store)]
     made = (value is None or called_names(value) for value in values)

@@ -12,7 +12,7 @@ from perftui.report.html.page import POLICY, cleaned, environment, number, rende
 from perftui.report.html.timeline import hue
 from perftui.report.report import make_report
 from perftui.report.subject import Subject, load_subject
-from perftui.report.wording import breakdown_rows
+from perftui.report.wording import breakdown_rows, gain_of
 from perftui.run.columns import PHASES
 from tests.core.diagnosis.runs import run_with, stack_table
 from tests.core.report.html.pages import NASTY, cells, gpu_trace, of, read, run_with_fix, section
@@ -57,7 +57,8 @@ def test_verdict_findings_and_what_was_not_judged_are_those_of_the_report(run: P
     assert len(cards) == len(report.diagnosis.findings) > 0
     for card, finding in zip(cards, report.diagnosis.findings, strict=True):
         assert finding.severity.name.lower() in card.kinds
-        assert card.only("header").text == f"{finding.severity.name}{finding.rule}{finding.gain}"
+        gain = gain_of(finding, report)
+        assert card.only("header").text == f"{finding.severity.name}{finding.rule}{gain}"
         assert finding.headline in card.text
         labels = [row[0] for row in cells(card.only("table"))]
         assert labels == [figure.shown_label for figure in finding.facts]

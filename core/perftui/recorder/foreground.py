@@ -206,6 +206,7 @@ def _record(layout: RunLayout, signals: SignalQueue) -> int:
         sys.stderr.write(f"perftui: {error}\n")
         return OUR_ERROR
     recording.begin(attachment.training.pid)
+    recording.judge_now_and_then()
     try:
         returncode = _follow(recording, attachment, signals)
     finally:

@@ -140,7 +140,8 @@ def start_in_run(
 
 
 def start_diagnosis(layout: RunLayout) -> None:
-    """Start a process that writes the diagnosis of an ended run to ``findings.json``.
+    """Start a process that writes the diagnosis of an ended run to ``findings.json``, or asks a run
+    that goes on for what its diagnosis lacks.
 
     The diagnosis stands above the recorder and needs more memory; the recorder stays small while
     the training lives, and nobody waits for the diagnosis at its end.

@@ -47,6 +47,10 @@ SAMPLE_SECONDS = 0.5
 """Seconds between samples of the machine: one takes 1.5 ms of a core with one process to watch, 4
 ms with forty, without a GPU (``tests/verify/benchmarks/bench_sampler.py``)."""
 
+JUDGED = 2, 4
+"""Windows after which a run that nobody watches is diagnosed for what the next one should record:
+each time takes 1 s of a core, more with large windows, at the lowest priority."""
+
 PATIENCE = 2.0
 """Seconds for unanswered questions when the training ends: a driver that lost its card never
 answers, and the script's exit code must not wait for that."""
@@ -80,6 +84,8 @@ class RunRecorder:
         """Repeated work, and its last call at the end."""
         self._reported: dict[str, str] = {}
         """Problems of this recording, by subject."""
+        self._judged = 0
+        """Windows at the last diagnosis."""
         self._is_ending = threading.Event()
         self._git = threading.Thread(target=self._ask_git, name="git", daemon=True)
 
@@ -126,6 +132,17 @@ class RunRecorder:
         """
         self._spool.control.details |= 1 << DETAILS.index(str(evidence))
         self.manifest.note(ASKED, [*self.manifest.current.profile.get(ASKED, ()), evidence])
+
+    def judge_now_and_then(self) -> None:
+        """Diagnose the run while it goes on, where nobody else does."""
+        self._repeat("questions", BEAT_SECONDS, self._judge, lambda: None)
+
+    def _judge(self) -> None:
+        ranks = self.layout.ranks()
+        windows = len(self.layout.rank(ranks[0]).window_files()) if ranks else 0
+        if windows in JUDGED and windows > self._judged:
+            self._judged = windows
+            start_diagnosis(self.layout)
 
     def note_stop(self, reason: object) -> None:
         """Record why the training was asked to stop; the first reason stays.

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.facts.question import Evidence, Question
 from perftui.format import apportioned
 from perftui.report import as_json, markdown
 from perftui.report.__main__ import conclude
@@ -19,6 +20,7 @@ from perftui.report.report import make_report
 from perftui.report.subject import Subject, SubjectError, load_subject
 from perftui.report.text import brief_json, brief_text, render
 from perftui.run.columns import EVENT_COLUMNS, PHASES, STEP_COLUMNS
+from perftui.run.control import ASK, take_requests
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RunLayout, create_run_directory
 from perftui.run.manifest import Manifest, Status, read_manifest, write_manifest
@@ -326,7 +328,7 @@ def test_a_healthy_run_is_reported_with_its_numbers() -> None:
     assert "No bottleneck found" in text
 
 
-def test_only_the_diagnosis_of_a_run_that_has_ended_is_kept_beside_it(tmp_path) -> None:
+def test_a_run_is_diagnosed_at_its_end_and_asked_before_that(tmp_path, monkeypatch) -> None:
     root = write_run(tmp_path / "runs", "one")
     conclude(root)
     kept = json.loads((root / "findings.json").read_text())["diagnosis"]
@@ -336,3 +338,10 @@ def test_only_the_diagnosis_of_a_run_that_has_ended_is_kept_beside_it(tmp_path) 
     write_manifest(root / "run.json", replace(manifest, status=Status.RUNNING))
     conclude(root)
     assert not (root / "findings.json").exists()
+    assert not take_requests(RunLayout(root))
+    question = Question(Evidence.SHAPES, "", 0.5)
+    monkeypatch.setattr("perftui.report.__main__.question_to_ask", lambda *_: question)
+    conclude(root)
+    assert [(one.kind, one.data) for one in take_requests(RunLayout(root))] == [
+        (ASK, {"evidence": "shapes"})
+    ]

@@ -127,6 +127,8 @@ _WORKER = f"{_LOADING}worker.py"
 training at the moment of the fork."""
 _FETCH = f"{_LOADING}fetch.py"
 _COLLATE = f"{_LOADING}collate.py"
+_DRAWING = "torch/utils/data/dataloader.py"
+"""File in which the sampler is asked what the next batch is made of."""
 _CALLS_COLLATE = "collate_fn("
 """Text of the line of torch's ``fetch`` that calls the collate function."""
 _AROUND = ("plain.py", "call")
@@ -221,7 +223,9 @@ def worker_place(stack: Sequence[Frame]) -> StackPlace:
 def _stage(stack: Sequence[Frame]) -> str:
     fetch = _last(stack, _FETCH)
     if fetch is None:
-        return ""
+        drawing = _last(stack, _DRAWING)
+        is_drawn = drawing is not None and stack[drawing].function.endswith("_next_index")
+        return FETCH if is_drawn else ""
     caller, called = stack[fetch], stack[fetch + 1 :]
     if _CALLS_COLLATE in linecache.getline(caller.file, caller.line):
         return COLLATE

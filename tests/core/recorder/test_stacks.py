@@ -235,7 +235,8 @@ print(*stages)
 
 def test_a_main_thread_that_makes_a_batch_is_told_from_one_that_trains() -> None:
     fetch = Frame("_MapDatasetFetcher.fetch", f"{LOADING}/fetch.py", 54)
-    assert main_place((ROOT, fetch, ITEM)).stage == "fetch"
+    draw = Frame("_BaseDataLoaderIter._next_index", f"{TORCH}/utils/data/dataloader.py", 713)
+    assert main_place((ROOT, fetch, ITEM)).stage == main_place((ROOT, draw, PAD)).stage == "fetch"
     assert main_place((ROOT, fetch, AROUND, PAD)).stage == "collate"
     assert main_place((ROOT, PAD)).stage == ""
 

@@ -136,11 +136,15 @@ SIGNALS = [[8, 1, 16_000], [1, 1, 512]]
 PAIRS, ALL = [[256, 1, 64], [1, 200, 64]], [[256, 200, 64]]
 ONES, BY_ONES = [[384, 500], [], [384, 1]], [[384, 500], [500, 64]]
 GRAPH = [[2000, 2000], [2000, 32]]
+FACTORS, IMAGE = [[384, 24], [24, 4000]], [[8, 24, 48, 48]]
 ZEROS = {"rows": 2000, "columns": 2000, "zeros": 510, "read": 512}
 
 
 def called(
-    *operators: tuple[str, Sizes], strides: Sizes | None = None, zeros: dict[str, int] | None = None
+    *operators: tuple[str, Sizes],
+    strides: Sizes | None = None,
+    zeros: dict[str, int] | None = None,
+    others: tuple[str, ...] = (),
 ) -> Facts:
     """Operators with operands of these sizes, which share 30 ms of a forward pass of 40."""
 
@@ -152,6 +156,7 @@ def called(
                 t.op(outer).op("aten::max", us(1), **{"Input Dims": [[]], "Input Strides": [[]]})
             given: dict[str, Any] = {
                 "Input Dims": sizes,
+                "Concrete Inputs": others,
                 "Input Strides": (strides or [])[: len(sizes)]
                 or [[1] * len(size) for size in sizes],
             }
@@ -200,6 +205,16 @@ def called(
             "make it sparse once",
         ),
         (
+            called(("aten::mm", FACTORS), ("aten::mm", [[128, 384], [384, 4000]])),
+            "Multiplying two thin matrices to one of 384 x 4000 numbers at model.py:12 takes 30 ms",
+            "multiply by the thin factors",
+        ),
+        (
+            called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[9, 9]", "[1, 1]")),
+            "Max pooling with a wide window at each pixel at model.py:12 takes 30 ms",
+            "chain small ones",
+        ),
+        (
             called(("aten::linalg_cholesky_ex", [[24, 64, 64]]), strides=[[0, 64, 1]]),
             "Calling aten::linalg_cholesky_ex for 24 equal matrices, one expanded to a batch, at ",
             "call it once",
@@ -234,6 +249,10 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
             ("aten::mm", BY_ONES),
         ),
         called(("aten::scatter_", ONES), ("aten::mm", BY_ONES)),
+        # Factors that are not thin; windows that are small, or not at each pixel.
+        called(("aten::mm", [[384, 99], [99, 4000]]), ("aten::mm", [[99, 384], [384, 4000]])),
+        called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[5, 5]", "[1, 1]")),
+        called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[9, 9]", "[9, 9]")),
         # Each of the batch is another matrix.
         called(("aten::mm", GRAPH), ("aten::bmm", [[24, 64, 64], [24, 64, 1]])),
     ],

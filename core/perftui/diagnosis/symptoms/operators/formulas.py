@@ -21,6 +21,7 @@ from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_wor
 from perftui.facts.cpu.operators import Operators, Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, cached, notes_of, trace_fact
 from perftui.facts.question import Evidence, Question
+from perftui.facts.source.source_calls import matching_line
 from perftui.trace.model import NONE
 
 MOST_READ, PROBED = 1_000, 16
@@ -37,6 +38,8 @@ class Call(NamedTuple):
     is_back: bool
     sizes: list[list[int]]
     strides: list[list[int]]
+    others: list[str]
+    """Arguments that are no tensors, as text; empty for tensors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +229,55 @@ _BY_SPARSE = (
     "torch.sparse.mm, or gather the neighbours and index_add_ them"
 )
 
+THIN = 4
+"""How many times the inner dimension of a product goes into both others at least."""
+
+_FACTORS = r"@ \(?[\w.]+ @ |(linear|matmul|mm)\(.*(@|matmul|mm\()"
+
+
+def _thin_factors(calls: Calls) -> Iterator[Formula]:
+    """The two thin factors of a weight are multiplied before the input is, which makes all of the
+    weight; the other way round there are two thin products."""
+    products = [call for call in calls.longest if _PRODUCT.match(call.name)]
+    for made in (call for call in products if call.name == "aten::mm" and not call.is_back):
+        (height, thin), (_, width) = made.sizes[:2]
+        users = [one for one in calls.products(height, width) if one.at > made.at]
+        sides = {side for one in users if not one.is_back for size in one.sizes for side in size}
+        rows = max(sides - {height, width, 1}, default=0)
+        work = {height, width, thin, rows}
+        again = rows * thin * (height + width) / (height * width * (thin + rows))
+        if users and rows and THIN * thin <= min(height, width) and again <= 0.5:
+            what = f"Multiplying two thin matrices to one of {height} x {width} numbers"
+            advice = "multiply by the thin factors one after the other: (x @ a) @ b"
+            used = [one for one in products if work.issuperset(chain(*one.sizes))]
+            yield Formula(what, advice, used, 1 - again, _FACTORS)
+            break
+
+
+AS_WIDE = 5
+"""Side of a window whose pooling takes as long as rows and columns one after the other: of 9 x 9
+that took half of the time, of 13 x 13 two fifths, on one core."""
+
+
+def _wide_pools(calls: Calls) -> Iterator[Formula]:
+    """The maximum of a window is that of the maxima of its rows."""
+    wide, saved, time = list[Call](), 0.0, 0
+    for call in calls.longest:
+        if call.name.startswith("aten::max_pool") and not call.is_back:
+            window, stride = ([*map(int, re.findall(r"\d+", str(o)))] for o in call.others[1:3])
+            if len(window) > 1 and min(window) > AS_WIDE and set(stride) == {1}:
+                wide.append(call)
+                spent = int(calls.ops.spent[call.at])
+                saved, time = saved + spent * (1 - AS_WIDE / min(window)), time + spent
+    if wide:
+        what = "Max pooling with a wide window at each pixel"
+        advice = (
+            "chain small ones: MaxPool2d(5) twice is one of 9, three times one of 13; or pool "
+            "rows and columns one after the other, (k, 1) and (1, k)"
+        )
+        yield Formula(what, advice, wide, saved / time, r"(?i)pool")
+
+
 _DECOMPOSES = re.compile(
     r"aten::(linalg_)?(cholesky|lu|qr|svd|eig|inv|(triangular_)?solve|lstsq|(slog|log)?det|pinv"
     r"|matrix_exp)"
@@ -262,7 +314,8 @@ def _longest(analysis: TraceAnalysis) -> tuple[Call, ...]:
         sizes, strides = (given.get(name) or [] for name in ("Input Dims", "Input Strides"))
         if sizes and [*map(_dimensions, sizes)] == [*map(_dimensions, strides)]:
             name = ops.trace.names[ops.name[at]]
-            longest.append(Call(at, name, bool(back[at]), sizes, strides))
+            others = given.get("Concrete Inputs") or []
+            longest.append(Call(at, name, bool(back[at]), sizes, strides, others))
     return tuple(longest)
 
 
@@ -271,7 +324,8 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     ops, notes = work.operators, notes_of(facts.events, "zeros")
     longest = _longest(ops.steps.analysis)
     if not longest and facts.run:
-        pattern = _MULTIPLIED if notes or "aten::scatter_" in ops.trace.names else _ASKED
+        multiplies = notes or "aten::scatter_" in ops.trace.names
+        pattern = _MULTIPLIED if multiplies or matching_line(facts, _FACTORS) else _ASKED
         kept = ops.steps.analysis.worked_out
         taken = cached(pattern, kept, lambda: work_of(ops, ops.within(ops.named(pattern.match))))
         share = work.time_of(taken).won / work.of.mean
@@ -284,8 +338,8 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
 
     def compute() -> tuple[tuple[Formula, Work], ...]:
         calls = Calls(ops, longest, zeros)
-        searches = (_long_filters, _pairs, _mostly_zeros, _equal_matrices)
-        found = [formula for search in searches for formula in search(calls)]
+        searches = [_long_filters, _pairs, _mostly_zeros, _thin_factors, _wide_pools]
+        found = [formula for search in (*searches, _equal_matrices) for formula in search(calls)]
         called = [ops.at([call.at for call in formula.calls]) for formula in found]
         return tuple(zip(found, (work_of(ops, ops.within(c), c) for c in called), strict=True))
 
@@ -297,7 +351,7 @@ def _dimensions(size: object) -> int | None:
     return len(size) if isinstance(size, list) else None
 
 
-_ASKED = re.compile(r"aten::(convolution\w*|sub|mul|sum|linalg_\w+)$")
+_ASKED = re.compile(r"aten::(convolution\w*|max_pool\dd\w*|sub|mul|sum|linalg_\w+)$")
 _MULTIPLIED = re.compile(f"{_ASKED.pattern}|{_PRODUCT.pattern}")
 
 

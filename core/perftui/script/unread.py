@@ -54,6 +54,8 @@ _TOUCHES = re.compile(
 """Functions that act on files, other processes or objects."""
 _KEEPING = re.compile(r"hook|BatchNorm")
 """Modules of a file with such calls may keep what passes through them."""
+_CHOOSES = frozenset({"topk", "argmax", "multinomial"})
+_MASKS = re.compile(r"mask|scatter|one_hot|where|gather")
 _HANDED_ON = frozenset({"Subset", "ConcatDataset", "tqdm", "iter", "list", "prepare", "DataLoader"})
 """Functions and classes whose results have the elements of their first argument."""
 _ADDS = frozenset({"append", "appendleft", "add"})
@@ -67,8 +69,8 @@ class Unread(NamedTuple):
     """What is computed for nobody."""
 
     use: Use
-    """``unread.never``, ``unread.rare`` or ``unread.last``: the expression, of the line that reads
-    it or decides that, and what it is given to."""
+    """``unread.never``, ``unread.rare``, ``unread.last`` or ``unread.masked``: the expression, of
+    the line that reads it or decides that, and what it is given to."""
     calls: int
     """Statements of the file that run the line, this one among them."""
 
@@ -80,7 +82,7 @@ def unread_at(program: Program, line: int) -> Unread | None:
     at = {node: None for node in simple if node.lineno <= line <= (node.end_lineno or 0)}
     for _ in range(_DEEPEST):
         for statement in at:
-            if use := _unread(program, statement):
+            if use := _unread(program, statement) or _masked(program, statement):
                 return Unread(use, len(at))
         functions = [node for node in map(program.function, at) if node]
         calls = (call for function in functions for call in program.callers.get(function, []))
@@ -115,6 +117,26 @@ def _unread(program: Program, statement: ast.stmt) -> Use | None:
         how, where = _Readers(program).of(part, ()) if is_work else _READ
         if how != READ and _is_free(program, part):
             return Use(f"unread.{_HOW[how]}", part, ast.Constant(where), to, program)
+    return None
+
+
+def _masked(program: Program, statement: ast.stmt) -> Use | None:
+    """Modules that are all given the same, where a line above has chosen some of them for each
+    element and what the others give is masked."""
+    function = program.function(statement)
+    if function is None or not _recurs(program, statement):
+        return None
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    above = (call for call in calls if call.lineno < statement.lineno)
+    chosen = next((call.lineno for call in above if called_name(call) in _CHOOSES), 0)
+    is_masked = chosen and _MASKS.search(ast.unparse(function))
+    for part in ast.walk(statement) if is_masked else ():
+        match part:
+            case ast.ListComp(
+                ast.Call(ast.Name(module), [ast.Name(given)]),
+                [ast.comprehension(ast.Name(each), ast.Attribute() as whole, [])],
+            ) if each == module != given:
+                return Use("unread.masked", part, ast.Constant(chosen), whole, program)
     return None
 
 

@@ -76,3 +76,11 @@ def test_a_result_is_read_rarely_or_only_at_last() -> None:
     last = f"{STEP}  y = x.backward()\n  for _ in range(3):\n    y = x.mean()\n  print(y)\n"
     assert how(last, 4) == "last"
     assert how(last.replace("x.mean()", "x.mean()\n    if y: break"), 4) == ""
+
+
+def test_what_a_choice_above_masks_away_is_computed_for_nobody() -> None:
+    choice = "def forward(self, x):\n  best = self.gate(x).topk(1)\n"
+    every = "  out = torch.stack([each(x) for each in self.experts])\n  return out * mask(best)\n"
+    assert how(choice + every, 3) == "masked"
+    assert how(choice.replace("topk", "mean") + every, 3) == ""
+    assert how(choice + every.replace("each(x)", "each(x[best == i])"), 3) == ""

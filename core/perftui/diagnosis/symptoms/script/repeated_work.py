@@ -276,6 +276,11 @@ _UNREAD = {
         "compute {work} once, after the loop",
     ),
     "rare": ("only read if the condition at {line} holds", "compute {work} there"),
+    "masked": (
+        "computed for all, though {line} has chosen what counts",
+        "give each only what it is chosen for and add that up (index_add_), or sort by the choice "
+        "and use torch._grouped_mm",
+    ),
 }
 """How a result is read, and what to do."""
 

@@ -257,8 +257,10 @@ def _slow_path(facts: Facts) -> Lost | None:
         Figure("operators between them in forward", written[0].calls, "count"),
         operator=MATH,
     )
-    # The CPU's fused kernel knows no dropout, which a model may need.
-    return lost if judged.on_device else lost and replace(lost, worst=Severity.INFO)
+    if lost is None or judged.on_device:
+        return lost
+    on_cpu = "the CPU's fused kernel has no dropout: leave it out of attention if the model can"
+    return replace(lost, worst=Severity.INFO, advice=on_cpu)
 
 
 @rule(

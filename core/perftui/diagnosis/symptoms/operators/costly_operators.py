@@ -31,7 +31,7 @@ _HOOKED = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::Ac
 USEFUL = re.compile(
     r"(aten::|torch::autograd::|autograd::engine::evaluate_function: )?_?"
     r"(linear|matmul|mm|bmm|addmm|baddbmm|addmv|mv|einsum|conv|thnn_conv|mkldnn|slow_conv|lstm|gru"
-    r"|rnn|scaled_dot_product|multi_head|native|layer_norm|batch_norm|group_norm|instance_norm"
+    r"|rnn|scaled_?dot_?product|multi_head|native|layer_norm|batch_norm|group_norm|instance_norm"
     r"|relu|leaky|gelu|silu|elu|hardswish|threshold|softmax|log_softmax|cross_entropy|nll_loss"
     r"|mse_loss|max_pool|avg_pool|adaptive|to$|_to_copy|contiguous|clone|copy_$|reshape"
     r"|accumulategrad|torch::autograd|foreach|fused|nativelayernorm|nativebatchnorm|t$|unsafeview"

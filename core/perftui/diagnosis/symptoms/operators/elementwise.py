@@ -45,12 +45,17 @@ may be of a tensor that does."""
 
 @trace_fact
 def pointwise(analysis: TraceAnalysis) -> Work:
-    """Element-wise operators and reductions that the script calls one by one, with their backward
-    pass, without the optimizer's. Only calls in forward are counted."""
+    """Element-wise operators and reductions that the script calls one after another, with their
+    backward pass, without the optimizer's: a lone activation has nothing to be fused with. Only
+    calls in forward are counted."""
     ops = operators(analysis)
-    is_top = ops.caller == NONE
-    nodes = ops.named(POINTWISE_NODE.match)
-    called = ops.named(POINTWISE_CALL.match) & is_top & ~ops.in_phase(BACKWARD)
+    is_top, back = ops.caller == NONE, ops.in_phase(BACKWARD)
+    nodes, called = ops.named(POINTWISE_NODE.match), ops.named(POINTWISE_CALL.match) & ~back
+    for chosen in (nodes, called):
+        # Those beside another.
+        one = np.pad(chosen[is_top], 1)
+        chosen &= is_top
+        chosen[is_top] &= one[:-2] | one[2:]
     mine = ops.within((called | nodes) & ~ops.in_phase(OPTIMIZER))
     return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS))
 

@@ -316,7 +316,9 @@ def _pair(program: Program, loop: ast.AST, names: set[str]) -> str:
             read = variables(node.slice)
             by_mine, by_theirs = not read.isdisjoint(names), not read.isdisjoint(others)
             is_element = not any(isinstance(part, ast.Slice) for part in _parts(node))
-            both |= by_mine and by_theirs and is_element
+            # Rows of a list of lists are taken by the loop around.
+            by_both = by_theirs or variables(getattr(node.value, "slice", node.slice)) & others
+            both |= by_mine and bool(by_both) and is_element
             mine |= {ast.unparse(node.value)} if by_mine and not by_theirs else set()
             theirs |= {ast.unparse(node.value)} if by_theirs and not by_mine else set()
     if mine & theirs or (both and mine and theirs):
@@ -371,7 +373,7 @@ def _written_before(loop: ast.AST) -> str:
 
 def _since(loop: ast.AST, needs: str) -> set[str]:
     """Names that depend on what the turn before left."""
-    names, count = {needs}, 0
+    names, count = {needs.partition("[")[0]}, 0
     while count < len(names):
         count = len(names)
         for node in ast.walk(loop):

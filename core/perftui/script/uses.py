@@ -229,7 +229,8 @@ def _class_of(program: Program, node: ast.expr, deep: int) -> str:
         return _ELEMENTS.get(whole, "") or _element(program, node.value, deep)
     if isinstance(node, ast.BinOp):
         sides = [_class_of(program, side, deep) for side in (node.left, node.right)]
-        return next((side for side in sides if side in (_PATH, _OUTER, _TENSOR, _ARRAY)), "")
+        alike = sides[0] if sides[0] == sides[1] else ""
+        return next((side for side in sides if side in (_PATH, _OUTER, _TENSOR, _ARRAY)), alike)
     if isinstance(node, ast.Name):
         return _same(program, bindings_of(program, node), deep)
     return ""

@@ -104,7 +104,7 @@ ROWS = (
         sources.BUFFER_COPY,
         "*.copy *.clone copy.copy",
         native=True,
-        given=r"^self\.\w+(\[\w+\]|\.\w+)?\[:[\w.]+\]\.(copy|clone)\(\)$",
+        given=r"^(self\.)?\w+(\[\w+\]|\.\w+)?\[:self\.[\w.]+\]\.(copy|clone)\(\)$",
         where="item step",
     ),
     SlowCall(

@@ -101,6 +101,22 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "differences-broadcast",
+        "the differences of all pairs are made as one tensor, a vector for each pair, and go "
+        "through memory several times, forward and backward",
+        "use torch.cdist(a, b), or a @ b.T and the squares of both, which only make one number for "
+        "each pair",
+        sources.CDIST,
+        "*",
+        frames=r"^$|^torch/(_tensor|functional|nn/functional)\.py",
+        within=r"(\w\[:, None(, :)?\] - \w+\[None|\w\.unsqueeze\((1|-2)\) - \w+\.unsqueeze\(0\))"
+        r"[\s\S]{0,80}(pow\(2\)|square\(|abs\(|\*\* 2|norm\()[\s\S]{0,20}(sum|mean|norm|dim)\b",
+        rules="memory-bound-elementwise page-faults compute-bound slow-operator largest-part",
+        where="step",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
         "pairs-broadcast",
         "each operator on all pairs makes a tensor as large as their number, forward and backward, "
         "also for pairs that do not count",

@@ -117,7 +117,7 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
         title, root = trials.pairs.state.job.tried.title, trials.pairs.state.root
         yield "trial", f"{title} goes on: perftui attach {shlex.quote(str(root))}"
     titles = {row.option.title for row in written}
-    gains = {proof.title: proof.headline for proof in trials.proofs.every if proof.is_faster}
+    gains = {one.title: f"{one.headline}, proven" for one in trials.proofs.every if one.is_faster}
     for proof in trials.proofs.every:
         # Written fixes are named below, with the same figures.
         if proof.title not in titles:
@@ -128,8 +128,7 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
         yield "tuned", f"{', '.join(files)} written{gain}"
         yield "undo", _undo(tuned.root, files)
     for row in written:
-        proven = gains.get(row.option.title)
-        gain = f"{proven}, proven" if proven else row.gain or NOT_MEASURED
+        gain = gains.get(row.option.title, row.gain) or NOT_MEASURED
         yield "wrote", f"{row.applied.path}: {row.option.title}, {gain}"
     for row in reversed(written):
         yield "undo", _undo(row.root, [Path(row.applied.path).name])

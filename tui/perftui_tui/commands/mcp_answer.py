@@ -148,7 +148,9 @@ def limited(plain: dict[str, Any], rows: int) -> dict[str, Any]:
 
 def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
     if isinstance(value, dict):
-        if _are_columns(value, rows):
+        # A table by columns has lists of one length.
+        lengths = {len(item) if isinstance(item, list) else 0 for item in value.values()}
+        if len(value) > 1 and len(lengths) == 1 and lengths.pop() > max(rows, 2):
             left_out[name] = len(next(iter(value.values()))) - rows
             return {key: column[:rows] for key, column in value.items()}
         return {key: _cut(item, rows, f"{name}.{key}", left_out) for key, item in value.items()}
@@ -160,12 +162,6 @@ def _cut(value: Any, rows: int, name: str, left_out: dict[str, int]) -> Any:
     if len(items) < len(value):
         left_out[name] = len(value) - len(items)
     return [_cut(item, rows, f"{name}[{at}]", left_out) for at, item in enumerate(items)]
-
-
-def _are_columns(value: dict[str, Any], rows: int) -> bool:
-    """Whether ``value`` is a table by columns with more than ``rows`` rows."""
-    lengths = {len(item) if isinstance(item, list) else 0 for item in value.values()}
-    return len(value) > 1 and len(lengths) == 1 and lengths.pop() > max(rows, 2)
 
 
 def csv_rows(text: str, skip: int, rows: int) -> tuple[str, int]:

@@ -279,6 +279,12 @@ def test_a_cut_is_marked_and_what_fits_is_whole(line: Row, cells: int) -> None:
     assert cut == line or plain(cut).endswith("…")
 
 
+def test_a_long_text_is_cut_behind_a_word_and_no_figure_loses_its_unit() -> None:
+    text = (("The training spends 44 ms of each 95 ms step", ""),)
+    cut = {plain(crop(text, cells)) for cells in range(35, 40)}
+    assert cut == {"The training spends 44 ms of each…"}
+
+
 @given(rows, rows, st.integers(0, 40))
 def test_spread_fills_the_width_and_keeps_the_right(left: Row, right: Row, cells: int) -> None:
     line = spread(left, right, cells)

@@ -253,21 +253,18 @@ class ChartScreen(ModalScreen[None]):
         chart, at = self.chart, self.at
         unit = "" if chart.is_distribution else f"{chart.x_label.split()[0]} "
         where = unit + x_text(chart, float(chart.x[at]))
-        named = [
-            (line.label if len(chart.lines) > 1 else "", float(line.values[at]))
-            for line in chart.lines
-        ]
-        values = "   ".join(
-            f"{label} {MISSING if isnan(value) else chart.text(value)}" for label, value in named
-        )
-        left = row((f" {where} ", "bold"), f" {values.strip()}")
+        spans: list[Span] = []
+        for line in chart.lines:
+            value = float(line.values[at])
+            text = MISSING if isnan(value) else chart.text(value)
+            spans.append((f"{line.label} {text}" if len(chart.lines) > 1 else text, ""))
+        left = with_fitting(row((f" {where}", "bold")), spans, cells)
         low, high = self.view
         first, last = float(chart.x[0]), float(chart.x[-1])
         ends = [x_text(chart, one, digits=6) for one in (low, high, first, last)]
         whole = f"of {ends[2]} to {ends[3]}" if low > first or high < last else "all"
         right = row((f"{ends[0]} to {ends[1]}, {whole} ", "dim"))
-        fits = width(left) + width(right) < cells
-        return spread(left, right, cells) if fits else crop(left, cells)
+        return spread(left, right, cells) if width(left) + width(right) < cells else left
 
     # Moving about
 

@@ -43,13 +43,20 @@ def safe(line: Row) -> Row:
     return tuple((printable(text), style) for text, style in line)
 
 
+_TORN = re.compile(r"(?<=.{24}\S)(?: [\d.,]+)? +\S{0,12}$")
+"""The begin of a word at the end of a long text, and a figure whose unit it may be."""
+
+
 def crop(line: Row, cells: int) -> Row:
-    """The row cut to at most ``cells``; a cut is marked with an ellipsis."""
+    """The row cut to at most ``cells``, behind a word if possible; a cut has an ellipsis."""
     if width(line) <= cells:
         return line
     if cells <= 0:
         return ()
-    left = cells - 1
+    text = plain(line)
+    shown = set_cell_size(text, cells - 1)
+    shown += " " * text.startswith(" ", len(shown))
+    left = min(cells - 1, cell_len(_TORN.sub("", shown)))
     spans: list[Span] = []
     for text, style in line:
         taken = min(cell_len(text), left)

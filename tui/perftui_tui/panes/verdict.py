@@ -171,7 +171,9 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     notes = _notes(snapshot)
     for problem in snapshot.problems:
         rows += wrap(problem, cells, "dim" if problem in notes else "warn")
-    return rows[:height] if height else rows
+    if height and len(rows) > height:
+        rows = [*rows[: height - 1], crop((*rows[height - 1], (" …", "dim")), cells)]
+    return rows
 
 
 def _fix(best: NextThing) -> list[Span]:

@@ -11,7 +11,7 @@ from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.cells import charted, over_all_columns, sparkline
 from perftui_tui.look.format import format_bytes, share
-from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
+from perftui_tui.look.rows import Row, Span, crop, packed, row, spread, width, with_fitting, wrap
 from perftui_tui.reading.memory import memory_curves
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.telemetry import RESIDENT, gpus, known_in, latest, table_of, why_absent
@@ -79,7 +79,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         columns = max(1, chart)
         history = over_all_columns(known.tolist(), columns)
         line = "" if is_level(known) else sparkline(history, columns, most)
-        rows.append(fit(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
+        rows.append(crop(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
     notes = wrap(NOTE, cells, "dim") if "processes.pss" in table else []
     return [*rows, *(notes if len(rows) + len(notes) <= height else [])][:height]
 
@@ -153,11 +153,12 @@ def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row
     at = sizes.shape[1] - 1 if snapshot.phase.is_live else int(sizes.sum(axis=0).argmax())
     held = sizes[:, at].tolist()
     when = "now" if snapshot.phase.is_live else "highest"
-    legend = row((f"{when} {format_bytes(sum(held))}: ", "dim"))
-    for role, size in zip(ROLES, held, strict=True):
-        said = f" {role.label} {format_bytes(size)}   "
-        legend = (*legend, (role.glyph * 2, role.style), (said, ""))
-    return [*drawn, times_row, crop(legend, cells)]
+    items = [
+        row((role.glyph * 2, role.style), f" {role.label} {format_bytes(size)}")
+        for role, size in zip(ROLES, held, strict=True)
+    ]
+    items[0] = (*row((f"{when} {format_bytes(sum(held))}: ", "dim")), *items[0])
+    return [*drawn, times_row, *packed(items, cells)[:1]]
 
 
 NO_GPU_MEMORY = (
@@ -184,7 +185,6 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     if use is None:
         return wrap(_why_none(snapshot), cells, "dim")
     step = f" reached by step {use.peak_step:,}" if use.peak_step >= 0 else ""
-    step += "   the same at each step" if memory_is_level(snapshot) else ""
     allocations = row(
         ("Allocated ", "dim"),
         (format_bytes(int(use.allocated[-1])), "bold"),
@@ -194,10 +194,9 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
         (format_bytes(use.peak_allocated), "bold"),
         (step, "dim"),
     )
-    second: list[Span] = []
-    for span in (*_trouble(use), *_cards(snapshot)):
-        second += [span, ("   ", "")]
-    return [crop(allocations, cells), crop(row(*second), cells)]
+    level = [("the same at each step", "dim")] if memory_is_level(snapshot) else []
+    second = (*_trouble(use), *_cards(snapshot))
+    return [with_fitting(one, spans, cells) for one, spans in ((allocations, level), ((), second))]
 
 
 def _why_none(snapshot: Snapshot) -> str:
@@ -281,4 +280,4 @@ def _legend(use: MemoryUse, cells: int) -> Row:
     for word, layer in LAYERS.items():
         spans += [layer, (f" {word}   ", "")]
     note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
-    return fit(spread(tuple(spans), row((note, "dim")), cells), cells)
+    return spread(tuple(spans), row((note, "dim")), cells)

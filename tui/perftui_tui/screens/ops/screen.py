@@ -215,8 +215,6 @@ class OpsView(Vertical):
         chosen = f"[{self.table.value}]"
         tables = " ".join(chosen if one is self.table else one.value for one in Table)
         parts = [tables]
-        if self.page.is_open:
-            return f"{parts[0]} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         if self._content is not None and self.table is Table.OPS:
             groups = [f"[{by.value}]" if by is self.by else by.value for by in By]
             parts.append(f"by {' '.join(groups)}")
@@ -226,6 +224,8 @@ class OpsView(Vertical):
             parts.append(f"{format_count(shown)} of {format_count(every)} match")
         parts += [self._note] if self._content is not None else []
         title = "  ".join(parts)
+        if self.page.is_open:
+            title = f"{tables} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
         # The footer has the keys of the others.
         return title if cell_len(title) <= self.size.width else title.replace(tables, chosen, 1)
 

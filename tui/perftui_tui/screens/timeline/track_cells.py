@@ -203,7 +203,7 @@ class EventStyle:
         return [(kind.letter, kind.style) for kind in self.kinds.of(rows)]
 
     def label(self, row: int, room: int) -> str:
-        return narrow(printable(shown_name(self.trace, row)))[:room]
+        return narrow(printable(shown_name(self.trace, row).removeprefix(OWN_MARK)))[:room]
 
 
 class _StepStyle(EventStyle):

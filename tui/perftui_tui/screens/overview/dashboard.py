@@ -247,15 +247,17 @@ def _of_fix(found: NextThing, top: Finding, snapshot: Snapshot, cells: int) -> R
         text = (f"{option.title} is not possible here", "bold")
         return row(label(found.todo.value, "warn"), " ", text, "  ", why, " why")
     line = row(label(found.todo.value, "accent"), " ", (option.title, "bold"))
+    gain, style = found.finding.gain, "good"
     if proof is not None:
-        line = (*line, (f"   {proof.headline}", proof_style(proof)))
-    elif gain := found.finding.gain:
-        if Risk.CORES in option.risks:
-            gain = f"{found.finding.gain_mark}, few idle cores"
-        line = (*line, (f"   {gain}", "good"))
+        gain, style = proof.headline, proof_style(proof)
+    elif gain and Risk.CORES in option.risks:
+        gain = f"{found.finding.gain_mark}, few idle cores"
+    # A wide interval gives way to the keys.
+    short, line = line, (*line, (f"   {gain}" if gain else "", style))
     if found.todo is not Todo.TRY:
+        lines = (line, (*short, (f"   {gain.partition(',')[0]}", style)))
         endings = [row("  ", why, hint(text)) for text in _THEN[found.todo]]
-        return _longest([(*line, *ending) for ending in endings], cells) or line
+        return _longest([(*one, *ending) for one in lines for ending in endings], cells) or line
     others: list[Row] = _for(found.finding, snapshot) if found.finding is not top else [()]
     tries = row("  ", _key("overview.try_fix"), " try it") if option.is_triable else ()
     ways = [(*line, *of, *tries, *row("  ", why, " why")) for of in others]

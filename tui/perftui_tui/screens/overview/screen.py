@@ -249,7 +249,5 @@ class OverviewScreen(RunScreen):
 
     def action_try_fix(self) -> None:
         found = next_try(self.snapshot) if self.snapshot is not None else None
-        if found is None:
-            self.session.trials.offer(None)
-        else:
-            self.session.trials.offer(found.finding, found.option)
+        finding, option = (found.finding, found.option) if found else (None, None)
+        self.session.trials.offer(finding, option)

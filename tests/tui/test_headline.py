@@ -12,7 +12,7 @@ import pytest
 from perftui.analysis.model import GapCause
 from perftui.diagnosis.diagnose import timeline_place
 from perftui.diagnosis.model import Abstention, Confidence, Diagnosis, Figure, Finding, Severity
-from perftui.experiments.journal import Proof, ProvenPair
+from perftui.experiments.journal import Proof
 from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.data_loader.batch_place import WorkerLines, loader_lines
 from perftui.facts.gpu.host_waits import SyncCall, SyncCalls, syncs
@@ -122,11 +122,12 @@ def test_a_proven_fix_of_a_later_finding_is_named_until_it_is_written(tmp_path: 
     busy = replace(found, rule="busy-host", sentence="Other programs use the cores.", place=None)
     snapshot = replace(snapshot, diagnosis=Diagnosis((busy, found), steady_steps=199))
     assert "enter shows why, and what to do   a tries num_workers" in words(snapshot)
-    pairs = (ProvenPair(300_000_000, 150_000_000),)
-    result = Proof(
-        option.fix, option.title, Outcome.FASTER, "2.00x faster (1.90 to 2.10)", pairs, 1, 2.0
-    )
+    said = "2.00x faster (1.90 to 2.10)"
+    result = Proof(option.fix, option.title, Outcome.FASTER, said, (), 1, 2.0)
     proven = replace(snapshot, proofs={option.fix: result})
+    wide = replace(result, headline="at least 4.47x faster, likely 6.36x (up to 9.00x)")
+    unclear = replace(snapshot, proofs={option.fix: wide})
+    assert f"{option.title}   at least 4.47x faster  enter then w" in words(unclear, 80)
     assert f"PROVEN      {option.title}   2.00x faster (1.90 to 2.10)  enter then w" in words(
         proven
     )
@@ -516,7 +517,7 @@ def test_calls_that_wait_are_listed_by_line() -> None:
     without = knowing({syncs: SyncCalls((), 3, on_gpu=False)})
     assert shown(without) == [
         "Calls that would wait for a GPU, over 3 profiled steps",
-        f"  {NO_GPU}"[:79] + "…",
+        f"  {NO_GPU.partition(' call')[0]}…",
         "    a step  time a step   longest",
         "  none",
     ]

@@ -169,8 +169,8 @@ async def test_it_opens_changes_closes_and_begins_with_what_is_on_screen(tmp_pat
 )  # fmt: skip
 async def test_the_cursor_tells_exact_values_and_one_looks_closer_and_back(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path)) as (app, pilot):
-        await press(pilot, "C", until="step 199  312 ms")
-        await press(pilot, "home", until="step 0  1.20 s")
+        await press(pilot, "C", until="step 199   312 ms")
+        await press(pilot, "home", until="step 0   1.20 s")
         await pilot.press("right", "shift+right")
         assert app.screen.at == 11
         await pilot.press("left", "shift+left")
@@ -341,7 +341,7 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
         await until(pilot, lambda: isinstance(app.screen, ChartScreen), "the chart")
         await until_shown(pilot, "before p50 392 ms   after p50 310 ms")
         await press(pilot, "n", "end", until="Each step of both runs")
-        await until_shown(pilot, "step 239  before 388 ms   after –")
+        await until_shown(pilot, "step 239   before 388 ms   after –")
         await press(pilot, "n", until=" Step time ")
         await close(pilot)
         await press(pilot, "s", "C", until="before p50 310 ms   after p50 392 ms")

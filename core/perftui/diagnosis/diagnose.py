@@ -24,6 +24,9 @@ from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES, is_caution
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import launch_bound
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
+from perftui.diagnosis.symptoms.operators.costly_operators import slow_operator
+from perftui.diagnosis.symptoms.operators.elementwise import memory_bound_elementwise, page_faults
+from perftui.diagnosis.symptoms.operators.views import expanded_operand
 from perftui.diagnosis.symptoms.ranks.straggler import communication_exposed, straggler
 from perftui.diagnosis.symptoms.script.python_bound import python_bound
 from perftui.diagnosis.symptoms.script.repeated_work import repeated_work_rule, unread_result_rule
@@ -151,6 +154,9 @@ _GENERAL = frozenset({"input-in-main-thread", "input-bound", "input-worker-bound
 _AVOIDABLE = frozenset({repeated_work_rule.id, unread_result_rule.id})
 """Rules about work that need not be done."""
 
+_LARGE = frozenset({expanded_operand.id, slow_operator.id})
+"""Rules about operators that make tensors which need not be as large."""
+
 COMPARABLE = 1 / 3
 """Share of the cost of launching in general from which a specific cause of late launches ranks
 before it: without that cause, the rest of launching is at most twice as much. The same for exposed
@@ -167,7 +173,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     remedies for launching (CUDA graphs, compiling) only work once the host neither waits nor does
     work of its own. Likewise, a rank that the others wait for ranks before exposed communication,
     which is their waiting. Work that is repeated ranks before what is left of the part that it is
-    in. A cause that slows all operators, or all Python, ranks before what it makes longer.
+    in. A cause that slows all operators, or all Python, ranks before what it makes longer, as the
+    mapping of memory does with element-wise work; it ranks behind what makes such large tensors.
     """
     launching = max((one.share for one in findings if _is_launching(one)), default=0.0)
     alone = max((_without_python(one) for one in findings if _is_launching(one)), default=0.0)
@@ -176,6 +183,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     )
     has_steps = any(finding.steps for finding in findings)
     slowing = [finding for finding in findings if _slows_launches(finding)]
+    faults = next((one for one in findings if one.rule == page_faults.id), None)
+    longer = [one.share for one in findings if one.rule == memory_bound_elementwise.id]
 
     def rank(finding: Finding) -> tuple[bool, bool, bool, bool, float, bool, float, int, str]:
         share = finding.share * _without(slowing, finding)
@@ -197,6 +206,9 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         left = max((one.share for one in others), default=0.0)
         explains = bool(left) and share >= COMPARABLE * left
         general = left if explains else general
+        above = longer if finding is faults else _faults_of(finding, faults)
+        if above and share >= COMPARABLE * max(above):
+            general, explains = max(general, *above), True
         slows = finding in slowing and finding.severity >= Severity.WARNING
         if slows and share >= COMPARABLE * (inflated := _inflated(findings, slowing, finding)):
             general = max(general, inflated)
@@ -213,6 +225,15 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _faults_of(finding: Finding, faults: Finding | None) -> list[float]:
+    """The share of ``faults``, if their memory is that of operators which ``finding`` is about."""
+    if faults is None or finding.rule not in _LARGE or finding.severity < Severity.WARNING:
+        return []
+    one, other = finding.place, faults.place
+    is_there = one and other and (one.file, one.line) == (other.file, other.line)
+    return [faults.share] if is_there else []
 
 
 def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding) -> float:

@@ -1,6 +1,7 @@
 """The list of rules, their words, their order, what they lack and ask the next window for, and the
 file of findings."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,20 @@ def test_what_slows_every_operator_is_told_before_operators_that_it_slows() -> N
     assert ranked([large, flag]) == (flag, large)
     little = costing("debug-flags", 0.1, "forward")
     assert ranked([little, large]) == (large, little)
+
+
+def test_memory_that_is_mapped_anew_stands_between_its_tensors_and_their_operators() -> None:
+    faults, chain, copied, elsewhere = (
+        replace(costing(rule, share), place=Place(file="model.py", line=line))
+        for rule, share, line in (
+            ("page-faults", 0.3, 7),
+            ("memory-bound-elementwise", 0.4, 7),
+            ("expanded-operand", 0.2, 7),
+            ("expanded-operand", 0.2, 8),
+        )
+    )
+    assert ranked([chain, faults, elsewhere]) == (faults, chain, elsewhere)
+    assert ranked([faults, copied]) == (copied, faults)
 
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3}

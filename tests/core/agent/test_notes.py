@@ -116,6 +116,29 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
     }
 
 
+@pytest.mark.slow
+@pytest.mark.subprocess
+@pytest.mark.parametrize(("runs", "unused"), [("teacher(x)", 2), ("teacher(x).detach() * 0", 0)])
+def test_settings_are_noted_again_after_pretraining(train: Train, runs: str, unused: int) -> None:
+    source = f"""
+import time, torch
+def fit(model, steps, loss):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        x = torch.rand(4, 8)
+        loss(x).backward()
+        optimizer.step()
+        model.zero_grad() if steps > 9 else None
+        time.sleep(0.02)
+teacher, student = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
+fit(teacher, 4, lambda x: teacher(x).sum())
+fit(student, 180, lambda x: (student(x) - {runs}).square().sum())
+"""
+    *_, told = train(source).notes("settings")
+    (floats,) = told["parameters"]
+    assert (floats["tensors"], floats["unused"]) == (4, unused)
+
+
 @pytest.mark.subprocess
 def test_lines_that_set_something_are_reported_and_what_is_in_use_around_the_model_alone(
     train: Train,

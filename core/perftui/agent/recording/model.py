@@ -62,12 +62,12 @@ def wrappers(modules: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def parameters(
-    torch: Any, modules: Iterable[Any], optimizers: Iterable[Any]
+    torch: Any, modules: Iterable[Any], optimizers: Iterable[Any], left: Mapping[int, int]
 ) -> list[dict[str, Any]]:
     """Parameter counts by data type and device.
 
-    ``unused`` have a gradient now, and are in no optimizer; ``tables`` are those of embeddings with
-    dense gradients that no other module uses.
+    ``unused`` have a gradient that is not ``left``, and are in no optimizer; ``tables`` are those
+    of embeddings with dense gradients that no other module uses.
     """
     embeddings = torch.nn.Embedding, torch.nn.EmbeddingBag
     of_tables = [module for module in modules if isinstance(module, embeddings)]
@@ -76,7 +76,7 @@ def parameters(
     rows: dict[tuple[Any, Any], dict[str, Any]] = {}
     optimized = {id(tensor): tensor for optimizer in optimizers for tensor in held_by(optimizer)}
     with torch._C.DisableTorchFunction():
-        beyond = unused(modules, optimizers)
+        beyond = unused(modules, optimizers, left)
         for number, parameter in {**own_parameters(modules), **optimized}.items():
             row = rows.setdefault((parameter.dtype, parameter.device), dict.fromkeys(COUNTS, 0))
             # An uninitialised parameter has no size.
@@ -95,13 +95,16 @@ def parameters(
 
 
 def untrained(
-    torch: Any, called: Mapping[Any, CallSite | None], optimizers: Iterable[Any]
+    torch: Any,
+    called: Mapping[Any, CallSite | None],
+    optimizers: Iterable[Any],
+    left: Mapping[int, int],
 ) -> list[dict[str, Any]]:
     """The outermost modules of which each parameter with ``requires_grad`` has a gradient now, and
     is in no optimizer: path in the module that the script calls, class, and where it calls that."""
     rows: list[dict[str, Any]] = []
     with torch._C.DisableTorchFunction():
-        every = unused(all_modules(called), optimizers)
+        every = unused(all_modules(called), optimizers, left)
         for root, site in called.items() if every else ():
             known: set[Any] = set()
             for path, module in root.named_modules():
@@ -117,11 +120,21 @@ def untrained(
     return rows
 
 
-def unused(modules: Iterable[Any], optimizers: Iterable[Any]) -> dict[int, Any]:
-    """Parameters of ``modules`` by id that have a gradient now, and are in no optimizer."""
+def unused(
+    modules: Iterable[Any], optimizers: Iterable[Any], left: Mapping[int, int] | None = None
+) -> dict[int, Any]:
+    """Parameters of ``modules`` by id that are in no optimizer and have a gradient now, other than
+    one that was ``left`` (``gradients``) by a training before."""
     held = {id(tensor) for optimizer in optimizers for tensor in held_by(optimizer)}
-    others = ((key, tensor) for key, tensor in own_parameters(modules).items() if key not in held)
-    return {key: tensor for key, tensor in others if tensor.is_leaf and tensor.grad is not None}
+    others = {key: one for key, one in own_parameters(modules).items() if key not in held}
+    written = gradients(others).items()
+    return {key: others[key] for key, times in written if times != (left or {}).get(key)}
+
+
+def gradients(parameters: Mapping[int, Any]) -> dict[int, int]:
+    """How often the gradient of each of ``parameters`` was written to, without those of none."""
+    leaves = ((key, one) for key, one in parameters.items() if one.is_leaf)
+    return {key: one.grad._version for key, one in leaves if one.grad is not None}
 
 
 def is_compiled(modules: Iterable[Any]) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import get_ident
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from ...wire import ring as rings
 from ...wire.spool import AgentOptions, Spool
@@ -29,6 +29,7 @@ from ..windows.windows import Windows
 from .device import Device
 from .fast_path import ASKED, MOST_NUMBERS, MOST_OPTIMIZERS, STEPPED, FastPath
 from .losses import terms_times_zero
+from .model import all_modules, gradients, own_parameters
 from .output import Notes, create_ring
 from .recording import GcPauses, Recording
 from .settings import Setup
@@ -88,6 +89,8 @@ class Session:
         self._steps_without_forward = 0
         self._fetch_kind = rings.INPUT_WAIT
         self._setup = Setup()
+        self._noted: WeakSet[Any] = WeakSet()
+        """The optimizers in the last note of settings."""
         self._looks = Looks()
         self._stepped_inside: int | None = None
         """The lowest number of an optimizer that has stepped in the current backward pass."""
@@ -580,12 +583,20 @@ class Session:
         optimizers = self.made_optimizers()
         called = {module: site for module, (_, site) in list(self._modules.items())}
         self.notes.write("settings", self._setup.note(self._torch, optimizers, called))
+        self._noted, self._setup.left = WeakSet(optimizers), None
 
     @guarded_and_timed
     def _note_look(self, recording: Recording) -> None:
-        note = self._looks.look(self._torch, self.called_modules(), list(self.made_optimizers()))
-        if note is not None:
-            self.notes.write("look", note, recording.index)
+        modules, optimizers = self.called_modules(), self.made_optimizers()
+        note = self._looks.look(self._torch, modules, list(optimizers))
+        if note is None:
+            return
+        self.notes.write("look", note, recording.index)
+        if self._setup.left is not None:
+            self._note_settings()
+        elif any(optimizer not in self._noted for optimizer in optimizers):
+            with self._torch._C.DisableTorchFunction():
+                self._setup.left = gradients(own_parameters(all_modules(modules)))
 
     def called_modules(self) -> list[Any]:
         """The outermost modules called so far."""

@@ -1,4 +1,5 @@
-"""How the training is set up: observed in its first steps, and noted once as ``settings``.
+"""How the training is set up: observed in its first steps, and noted as ``settings``, once more
+where an optimizer is made later.
 
 Reading must change nothing: no CUDA is initialised, nothing is imported, no object kept alive.
 Settings that a version of torch does not have are None.
@@ -43,6 +44,9 @@ class Setup:
     def __init__(self) -> None:
         self.until = SETTINGS_AFTER
         """Training steps until the settings are noted; 0 once they are."""
+        self.left: dict[int, int] | None = None
+        """Gradients that were there when an optimizer had been made after the note, as after
+        pretraining; None without one."""
         self._autocast: dict[str, str] | None = None
         """The autocast around the last of the first forward passes."""
         self._anomaly = False
@@ -75,14 +79,16 @@ class Setup:
 
         ``roots`` are the modules that the script calls itself.
         """
-        readers = _readers(torch, optimizers, roots)
+        readers = _readers(torch, optimizers, roots, self.left or {})
         note = {name: attempt(reader) for name, reader in readers.items()}
         if self._anomaly and note["modes"]:
             note["modes"]["anomaly"] = True
         return {**note, "autocast": self._autocast}
 
 
-def _readers(torch: Any, optimizers: Sites, roots: Sites) -> dict[str, Callable[[], Any]]:
+def _readers(
+    torch: Any, optimizers: Sites, roots: Sites, left: Mapping[int, int]
+) -> dict[str, Callable[[], Any]]:
     """What reads each setting."""
     called: Any = attempt(all_modules, roots)
     return {
@@ -127,8 +133,8 @@ def _readers(torch: Any, optimizers: Sites, roots: Sites) -> dict[str, Callable[
             optimizer_settings(*item) for item in list(optimizers.items())[:MOST_OPTIMIZERS]
         ],
         "wrappers": lambda: wrappers(called),
-        "parameters": lambda: parameters(torch, called, list(optimizers)),
-        "untrained": lambda: untrained(torch, roots, list(optimizers)),
+        "parameters": lambda: parameters(torch, called, list(optimizers), left),
+        "untrained": lambda: untrained(torch, roots, list(optimizers), left),
         "compiled": lambda: is_compiled(called),
         "places": lambda: call_places(VARIABLES),
     }

@@ -147,7 +147,7 @@ async def test_the_number_of_workers_that_was_found_is_shown_and_written(
         await press_shown(pilot, "enter", "write it to the source")
         await until_told(app, pilot, "train.py written")
         assert list(achieved(app)) == [
-            ("wrote", f"{script}: num_workers 0 -> 2, 2.10x faster (2.00 to 2.20)"),
+            ("wrote", f"{script}: num_workers 0 -> 2, 2.10x faster (2.00 to 2.20), proven"),
             ("undo", f"perftui undo {ended}  # restores train.py"),
         ]
     assert "num_workers=2" in script.read_text()

@@ -134,6 +134,19 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "confusion-by-pixel",
+        "a confusion matrix is counted one prediction at a time",
+        "count all pairs at once: torch.bincount(target * classes + predicted, minlength=classes "
+        "** 2).view(classes, classes), on flattened tensors",
+        sources.CONFUSION,
+        "*",
+        loop=r".",
+        rules=SLOW,
+        within=r"for \(?(\w+), (\w+)\)? in zip\([^\n]*:\n\s+[\w.]+\[\(?(\1|\2)(\.\w+\(\))?, "
+        r"(\1|\2)(\.\w+\(\))?\)?\] \+= 1",
+        general=True,
+    ),
+    SlowCall(
         "confusion-by-masks",
         "a confusion matrix is counted by a mask for each pair of classes, which goes through all "
         "predictions each time",

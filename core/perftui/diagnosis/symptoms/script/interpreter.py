@@ -49,8 +49,9 @@ def gc_pauses_rule(facts: Facts) -> Lost | None:
         return None
     line, how = pauses.lines.standing_out(LEAST_NAMED) if pauses.lines else None, "mostly begun"
     lowered = _lowered(facts)
+    advice = "call gc.freeze() after start-up, or gc.disable() and gc.collect() now and then"
     if line is not None and "collect" in text_of(line.file, line.line):
-        how, lowered = "asked for", None
+        how, lowered, advice = "asked for", None, ""
     elif lowered is not None:
         line, how = lowered, "more often than by default, by the threshold"
     where = f", {how} at {line.short}" if line else ""
@@ -63,7 +64,7 @@ def gc_pauses_rule(facts: Facts) -> Lost | None:
         label="garbage collection",
         place=facts.at(line) if line else None,
         parts=parts,
-        advice="remove gc.set_threshold, or raise its numbers" if lowered else "",
+        advice="remove gc.set_threshold, or raise its numbers" if lowered else advice,
     )
 
 

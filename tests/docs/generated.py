@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perftui.diagnosis.rule import Limits, Rule, Rung
 from perftui.diagnosis.rules import BY_NAME, answered_by
-from perftui.fixes.catalogue import FIXES
+from perftui.fixes.catalogue import CATALOGUE
 from perftui.fixes.fix import CallChange, Fix, LineChange
 from perftui.fixes.option import FixOption
 from perftui.recorder import machine_sampling
@@ -76,13 +76,13 @@ def table(*rows: tuple[str, ...]) -> str:
 
 def fixes_table() -> str:
     """All fixes, each with a link to its section."""
-    rows = [(_link(fix.id), _addresses(fix)) for fix in FIXES]
+    rows = [(_link(fix.id), _addresses(fix)) for fix in CATALOGUE.values()]
     return table(("Fix", "Addresses"), *rows)
 
 
 def fixes() -> str:
     """A section for each fix."""
-    return "\n\n".join("\n".join(_fix(fix)) for fix in FIXES)
+    return "\n\n".join("\n".join(_fix(fix)) for fix in CATALOGUE.values())
 
 
 def prose(text: str) -> str:

@@ -39,8 +39,17 @@ from perftui.script.training import model_name, refuse_mentioned, statement_at, 
 _COMPILED = ("compile", "script", "trace", "make_graphed_callables")
 
 
-def compiled(program: Program, _: int) -> Sequence[Edit]:
-    """``model.compile()`` before the training loop: in place, so that names of its state stay."""
+@line_fix(
+    what="compile the model",
+    at=script_with_finding,
+    title="model compiled",
+    advice="model.compile() before the training loop",
+    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
+)
+def compile_fix(program: Program, _: int) -> Sequence[Edit]:
+    """torch.compile fuses small operators and launches fewer kernels. On the CPU it needs a C++
+    compiler. Compiling takes seconds to minutes at the start, and again for each new size."""
+    # In place, so that names of its state stay.
     refuse_mentioned(program, "already compiles something", *_COMPILED)
     model = model_name(program, step_loop(program))
     return (insert_before_training(program, model, f"{model}.compile()"),)
@@ -62,21 +71,6 @@ def channels_last(program: Program, _: int) -> Sequence[Edit]:
     model, torch = model_name(program, step_loop(program)), module_name(program, "torch")
     text = f"{model}.to(memory_format={torch}.channels_last)"
     return (insert_before_training(program, model, text),)
-
-
-COMPILE = line_fix(
-    id="compile",
-    what="compile the model",
-    explanation=(
-        "torch.compile fuses small operators and launches fewer kernels. On the CPU it needs a "
-        "C++ compiler. Compiling takes seconds to minutes at the start, and again for each new "
-        "size."
-    ),
-    at=script_with_finding,
-    title="model compiled",
-    advice="model.compile() before the training loop",
-    risks=(Risk.START, Risk.NUMERICS, Risk.MEMORY),
-)(compiled)
 
 
 _SPEC = CallSpec(

@@ -372,11 +372,7 @@ class Fix:
 
 
 def fix(
-    *,
-    what: str,
-    risks: tuple[Risk, ...] = (),
-    id: str = "",  # noqa: A002 - as the field is called
-    explanation: str = "",
+    *, what: str, risks: tuple[Risk, ...] = ()
 ) -> Callable[[Callable[[Facts], Change | None]], Fix]:
     """Makes a fix of the function that finds the change.
 
@@ -385,9 +381,8 @@ def fix(
     """
 
     def made(change: Callable[[Facts], Change | None]) -> Fix:
-        name = id or change.__name__.removesuffix("_fix").replace("_", "-")
-        text = explanation or " ".join((change.__doc__ or "").split())
-        return Fix(name, what, text, change, risks)
+        name = change.__name__.removesuffix("_fix").replace("_", "-")
+        return Fix(name, what, " ".join((change.__doc__ or "").split()), change, risks)
 
     return made
 
@@ -397,18 +392,15 @@ def line_fix(
     what: str,
     title: str,
     advice: str,
-    id: str = "",  # noqa: A002 - as the field is called
-    explanation: str = "",
     at: Callable[..., NamedLine | None] = finding_line,
     risks: tuple[Risk, ...] = (),
     is_one_of_several: bool = False,
 ) -> Callable[[Plan], Fix]:
     """Makes a fix of the plan of a change that is the same wherever one of its rules has a finding.
 
-    The plan has ``id`` and ``explanation`` as the function of ``fix`` does, unless they are given.
-    ``at`` says where it begins: ``finding_line``, ``script_with_finding``,
-    ``finding_line_or_script``. One of several that answer the same findings is offered only where
-    the file has its subject.
+    The plan's docstring and name are those of the fix, as with ``fix``. ``at`` says where it
+    begins: ``finding_line``, ``script_with_finding``, ``finding_line_or_script``. One of several
+    that answer the same findings is offered only where the file has its subject.
     """
 
     def made(plan: Plan) -> Fix:
@@ -421,7 +413,7 @@ def line_fix(
             return result if not is_one_of_several or has_subject(result, facts) else None
 
         change.__name__, change.__doc__ = getattr(plan, "__name__", ""), plan.__doc__
-        row = fix(what=what, risks=risks, id=id, explanation=explanation)(change)
+        row = fix(what=what, risks=risks)(change)
         return replace(row, plan=plan)
 
     return made

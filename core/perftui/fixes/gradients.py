@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 
 from perftui.diagnosis.symptoms.script.evaluation import evaluation
 from perftui.facts.fact import Facts
@@ -221,7 +221,7 @@ _SPEC = CallSpec(
 )
 
 
-def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> Sequence[Edit]:
+def _wrapped_with(program: Program, **arguments: Literal) -> Sequence[Edit]:
     """``arguments`` for the only call of DistributedDataParallel of the file."""
     edits = each_changed(_SPEC, program, wrapper_call(program), arguments)
     if not edits:
@@ -229,34 +229,29 @@ def wrapped_with(arguments: Mapping[str, Literal], program: Program, _: int) -> 
     return list(edits.values())
 
 
-bucket_view = partial(wrapped_with, {"gradient_as_bucket_view": True})
-all_used = partial(wrapped_with, {"find_unused_parameters": False})
-
-
-BUCKET_VIEW = line_fix(
-    id="ddp-bucket-view",
+@line_fix(
     what="keep gradients in the reduction buckets",
-    explanation=(
-        "Gradients are views of the buckets: they are not copied back and forth, and take memory "
-        "only once. detach_() on a gradient then raises an error."
-    ),
     at=script_with_finding,
     title="gradients in buckets",
     advice="DistributedDataParallel(..., gradient_as_bucket_view=True)",
-)(bucket_view)
+)
+def ddp_bucket_view(program: Program, _: int) -> Sequence[Edit]:
+    """Gradients are views of the buckets: they are not copied back and forth, and take memory only
+    once. detach_() on a gradient then raises an error."""
+    return _wrapped_with(program, gradient_as_bucket_view=True)
 
-ALL_USED = line_fix(
-    id="ddp-all-used",
+
+@line_fix(
     what="do not search for unused parameters in every step",
-    explanation=(
-        "DistributedDataParallel does not traverse the graph after the forward pass. If a step "
-        "leaves out a parameter after all, the next step raises an error that says so."
-    ),
     at=script_with_finding,
     title="no search for unused",
     advice="DistributedDataParallel(..., find_unused_parameters=False)",
     risks=(Risk.UNUSED,),
-)(all_used)
+)
+def ddp_all_used(program: Program, _: int) -> Sequence[Edit]:
+    """DistributedDataParallel does not traverse the graph after the forward pass. If a step leaves
+    out a parameter after all, the next step raises an error that says so."""
+    return _wrapped_with(program, find_unused_parameters=False)
 
 
 @line_fix(

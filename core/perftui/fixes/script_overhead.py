@@ -43,7 +43,7 @@ from perftui.script.steps import every, last_turn, refuse_own_count, step_counte
 from perftui.script.training import StepStatement, step_statement, training_loop, trains
 
 
-def left_out(names: Sequence[str], program: Program, line: int) -> Sequence[Edit]:
+def _left_out(program: Program, line: int, *names: str) -> Sequence[Edit]:
     """The call of one of ``names``, by their qualified names, taken out at ``line``."""
     spanning = (c for c in program.calls() if c.lineno <= line <= (c.end_lineno or line))
     calls = [call for call in spanning if qualified_name(program, call.func) in names]
@@ -76,19 +76,17 @@ def _by_at(place: NamedLine | None) -> NamedLine | None:
     return place._replace(short=f"At {place.short}") if place else None
 
 
-COLLECT = line_fix(
-    id="collect-off",
+@line_fix(
     what="do not collect garbage in the loop",
-    explanation=(
-        "Python frees unreferenced objects at once and collects cycles by itself. Without the "
-        "call, memory may grow if the script creates reference cycles of large tensors; watch the "
-        "peak."
-    ),
     at=partial(_says, "collect"),
     title="no gc.collect()",
     advice="remove gc.collect()",
     risks=(Risk.MEMORY,),
-)(partial(left_out, ("gc.collect",)))
+)
+def collect_off(program: Program, line: int) -> Sequence[Edit]:
+    """Python frees unreferenced objects at once and collects cycles by itself. Without the call,
+    memory may grow if the script creates reference cycles of large tensors; watch the peak."""
+    return _left_out(program, line, "gc.collect")
 
 
 @line_fix(
@@ -102,7 +100,7 @@ def sleep_off(program: Program, line: int) -> Sequence[Edit]:
     """The training continues at once. Whatever needed the pause, such as a rate limit or another
     process, no longer gets it."""
     # The ``time.sleep(...)`` at ``line`` taken out.
-    edits = left_out(("time.sleep",), program, line)
+    edits = _left_out(program, line, "time.sleep")
     sleeping = (c for c in program.calls("sleep") if c.lineno == line)
     for above in (node for call in sleeping for node in program.ancestors(call)):
         if isinstance(above, Loop) and not trains(program, above):
@@ -112,45 +110,44 @@ def sleep_off(program: Program, line: int) -> Sequence[Edit]:
     return edits
 
 
-EMPTY_CACHE = line_fix(
-    id="empty-cache-off",
+@line_fix(
     what="keep freed GPU memory for the next tensor",
-    explanation=(
-        "PyTorch keeps freed memory and reuses it without calling the driver. Other programs on "
-        "the card see less free memory."
-    ),
     at=partial(_says, "empty_cache"),
     title="no empty_cache()",
     advice="remove empty_cache()",
     risks=(Risk.MEMORY,),
-)(partial(left_out, ("torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")))
+)
+def empty_cache_off(program: Program, line: int) -> Sequence[Edit]:
+    """PyTorch keeps freed memory and reuses it without calling the driver. Other programs on the
+    card see less free memory."""
+    return _left_out(program, line, "torch.cuda.empty_cache", "torch.cuda.memory.empty_cache")
 
-AFFINITY = line_fix(
-    id="affinity-off",
+
+@line_fix(
     what="use every core that the machine allows",
-    explanation=(
-        "The script no longer restricts itself to fewer cores than it may use. Other programs on "
-        "the machine get less CPU time; with more threads, sums are rounded differently."
-    ),
     at=partial(_called, "sched_setaffinity"),
     title="all cores",
     advice="remove sched_setaffinity()",
     risks=(Risk.NUMERICS,),
-)(partial(left_out, ("os.sched_setaffinity",)))
+)
+def affinity_off(program: Program, line: int) -> Sequence[Edit]:
+    """The script no longer restricts itself to fewer cores than it may use. Other programs on the
+    machine get less CPU time; with more threads, sums are rounded differently."""
+    return _left_out(program, line, "os.sched_setaffinity")
 
-DEFAULT_DTYPE = line_fix(
-    id="default-dtype-off",
+
+@line_fix(
     what="create new tensors in float32",
-    explanation=(
-        "New tensors and parameters are float32, with 7 digits instead of 16: half the memory and "
-        "at least twice the speed. Tensors made from NumPy arrays stay float64, and mixing the "
-        "two may raise an error."
-    ),
     at=partial(_called, "set_default_dtype"),
     title="float32 by default",
     advice="remove set_default_dtype()",
     risks=(Risk.PRECISION, Risk.DRAWS),
-)(partial(left_out, ("torch.set_default_dtype",)))
+)
+def default_dtype_off(program: Program, line: int) -> Sequence[Edit]:
+    """New tensors and parameters are float32, with 7 digits instead of 16: half the memory and at
+    least twice the speed. Tensors made from NumPy arrays stay float64, and mixing the two may raise
+    an error."""
+    return _left_out(program, line, "torch.set_default_dtype")
 
 
 SELDOM = 10
@@ -206,10 +203,6 @@ def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edi
     return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
 
 
-evaluated_seldom = partial(seldom, may_evaluate=True)
-"""For statements that may switch a model to evaluation and back."""
-
-
 @fix(what="log, print or save only every tenth time", risks=(Risk.SELDOM,))
 def less_often(facts: Facts) -> LineChange | None:
     """Work besides training that no step needs is done every tenth time. Logs have a tenth of the
@@ -230,18 +223,17 @@ def less_often(facts: Facts) -> LineChange | None:
     return change if saved or is_certain(change) else None
 
 
-EVALUATE_LESS = line_fix(
-    id="evaluate-less-often",
+@line_fix(
     what="evaluate only every tenth time",
-    explanation=(
-        "The model is evaluated a tenth as often. Curves have fewer points, and the best weights "
-        "are found less precisely."
-    ),
     title=f"evaluation every {SELDOM}th time",
     advice=f"only every {SELDOM}th time",
     # Iterating over a data loader draws a random number, also for its order.
     risks=(Risk.SELDOM, Risk.ORDER),
-)(evaluated_seldom)
+)
+def evaluate_less_often(program: Program, line: int) -> Sequence[Edit]:
+    """The model is evaluated a tenth as often. Curves have fewer points, and the best weights are
+    found less precisely."""
+    return seldom(program, line, may_evaluate=True)
 
 
 LEAST_PAUSE = 5_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from perftui.facts.cpu.machine import THREAD_VARIABLES, cpu_share
 from perftui.facts.fact import Facts
@@ -173,10 +172,7 @@ def expandable_segments(facts: Facts) -> FixOption | None:
     )
 
 
-_CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")
-
-
-def switched(text: str, own: Sequence[str], program: Program, _: int) -> Sequence[Edit]:
+def _after_imports(program: Program, text: str, *own: str) -> Sequence[Edit]:
     """``torch`` and ``text`` as a line after the imports, unless the file says any of ``own``."""
     refuse_mentioned(program, "already sets it", *own)
     return (insert_after_imports(program, f"{module_name(program, 'torch')}{text}"),)
@@ -210,38 +206,36 @@ def cudnn_search_off(program: Program, _: int) -> Sequence[Edit]:
     return [ReplaceLiteral(program.span(node.value), "False") for node in enabled]
 
 
-cudnn_benchmark = partial(switched, ".backends.cudnn.benchmark = True", _CHOICE)
+_CHOICE = ("benchmark", "deterministic", "use_deterministic_algorithms", "benchmark_limit")
 
 
-CUDNN_BENCHMARK = line_fix(
-    id="cudnn-benchmark",
+@line_fix(
     what="let cuDNN find the fastest kernel for each size",
-    explanation=(
-        "The first convolution of each size takes longer. If sizes change all the time, that "
-        "never pays off."
-    ),
     at=script_with_finding,
     title="cudnn.benchmark on",
     advice="torch.backends.cudnn.benchmark = True after the imports",
     risks=(Risk.NUMERICS, Risk.REPEATABLE),
-)(cudnn_benchmark)
+)
+def cudnn_benchmark(program: Program, _: int) -> Sequence[Edit]:
+    """The first convolution of each size takes longer. If sizes change all the time, that never
+    pays off."""
+    return _after_imports(program, ".backends.cudnn.benchmark = True", *_CHOICE)
 
 
 _SETS_TF32 = ("set_float32_matmul_precision", "allow_tf32", "fp32_precision")
-tf32 = partial(switched, '.set_float32_matmul_precision("high")', _SETS_TF32)
 
-TF32 = line_fix(
-    id="tf32",
+
+@line_fix(
     what="multiply float32 matrices on the tensor cores",
-    explanation=(
-        "Inputs of matrix products are rounded to 10 bits of mantissa; sums stay float32. Neural "
-        "network training tolerates that; numerical solvers may not."
-    ),
     at=script_with_finding,
     title="TF32 on",
     advice='torch.set_float32_matmul_precision("high") after the imports',
     risks=(Risk.NUMERICS,),
-)(tf32)
+)
+def tf32(program: Program, _: int) -> Sequence[Edit]:
+    """Inputs of matrix products are rounded to 10 bits of mantissa; sums stay float32. Neural
+    network training tolerates that; numerical solvers may not."""
+    return _after_imports(program, '.set_float32_matmul_precision("high")', *_SETS_TF32)
 
 
 _ALREADY = ("autocast", "GradScaler", "half", "bfloat16", "float16", "float64", "double", "amp")

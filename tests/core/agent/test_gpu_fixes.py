@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from perftui.fixes.compilation import channels_last, compiled
+from perftui.fixes.compilation import channels_last, compile_fix
 from perftui.fixes.source.edits import Edit
 from perftui.fixes.source.patching import apply_edits
 from perftui.fixes.switches import autocast_bf16, cudnn_benchmark, tf32
@@ -62,11 +62,11 @@ Plan = Callable[[Program, int], Sequence[Edit]]
 
 PLAIN = ("autocast False", "highest False", "False")
 WRITTEN: dict[str, tuple[Plan, tuple[str, ...]]] = {
-    "tf32": (tf32, ("autocast False", "high False", "False")),
-    "cudnn.benchmark": (cudnn_benchmark, ("autocast False", "highest True", "False")),
+    "tf32": (tf32.plan, ("autocast False", "high False", "False")),
+    "cudnn.benchmark": (cudnn_benchmark.plan, ("autocast False", "highest True", "False")),
     "channels last": (channels_last.plan, ("autocast False", "highest False", "True")),
     "autocast": (autocast_bf16.plan, ("autocast True", "highest False", "False")),
-    "compile": (compiled, ("compiled", *PLAIN)),
+    "compile": (compile_fix.plan, ("compiled", *PLAIN)),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.facts.fact import Facts
-from perftui.fixes.catalogue import FIXES, options
+from perftui.fixes.catalogue import CATALOGUE, options
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.manifest import Override
 from tests.core.diagnosis.runs import ON_GPU, joined, make_run, step_table, telemetry_table
@@ -355,4 +355,4 @@ def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
 
 
 def test_every_risk_is_that_of_a_fix() -> None:
-    assert {risk for fix in FIXES for risk in fix.risks} == set(Risk)
+    assert {risk for fix in CATALOGUE.values() for risk in fix.risks} == set(Risk)

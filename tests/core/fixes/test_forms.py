@@ -3,20 +3,18 @@
 import ast
 import codecs
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from perftui.facts.fact import Facts
 from perftui.fixes.apply_and_undo import apply_patch, undo
-from perftui.fixes.compilation import compile_dynamic, recompute_off
+from perftui.fixes.catalogue import CATALOGUE
 from perftui.fixes.data_loader import LOADER
 from perftui.fixes.fix import LineChange, changed_lines
-from perftui.fixes.gradients import ddp_no_sync, no_grad
-from perftui.fixes.optimizer import foreach_average, optimizer_spec
+from perftui.fixes.optimizer import optimizer_spec
 from perftui.fixes.option import Patch
-from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom, sleep_off
+from perftui.fixes.script_overhead import seldom
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import ANOMALY_CALL, THREADS_CALL
 from perftui.script.program import PatchRefusedError, parse_program
@@ -41,16 +39,16 @@ CALLS = {
     "anomaly": (ANOMALY_CALL, {"mode": False}),
 }
 PLANS = {
-    "compile": compile_dynamic.plan,
-    "recompute": recompute_off.plan,
+    "compile": CATALOGUE["compile-dynamic"].plan,
+    "recompute": CATALOGUE["recompute-off"].plan,
     "less-often": seldom,
-    "evaluate-less-often": evaluated_seldom,
-    "no-grad": no_grad.plan,
-    "no-sync": ddp_no_sync.plan,
-    "average": foreach_average.plan,
-    "collect": partial(left_out, ("gc.collect",)),
-    "sleep": sleep_off.plan,
-    "empty-cache": partial(left_out, ("torch.cuda.empty_cache",)),
+    "evaluate-less-often": CATALOGUE["evaluate-less-often"].plan,
+    "no-grad": CATALOGUE["no-grad"].plan,
+    "no-sync": CATALOGUE["ddp-no-sync"].plan,
+    "average": CATALOGUE["foreach-average"].plan,
+    "collect": CATALOGUE["collect-off"].plan,
+    "sleep": CATALOGUE["sleep-off"].plan,
+    "empty-cache": CATALOGUE["empty-cache-off"].plan,
 }
 RARER = ("less-often", "evaluate-less-often")
 """Each time they make what is done ten times rarer: that a run is needed in between is shown by

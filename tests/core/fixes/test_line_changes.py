@@ -2,17 +2,16 @@
 
 import ast
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
-from perftui.fixes.compilation import channels_last, compile_dynamic, compiled, recompute_off
+from perftui.fixes.compilation import channels_last, compile_dynamic, compile_fix, recompute_off
 from perftui.fixes.fix import Plan
-from perftui.fixes.gradients import all_used, bucket_view, no_grad
-from perftui.fixes.script_overhead import evaluated_seldom, left_out, seldom
+from perftui.fixes.gradients import ddp_all_used, ddp_bucket_view, no_grad
+from perftui.fixes.script_overhead import affinity_off, collect_off, evaluate_less_often, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import autocast_bf16, cudnn_benchmark, cudnn_search_off, tf32
@@ -49,8 +48,8 @@ def difference(plan: Plan, source: str) -> list[str]:
     return [*out, *(f"+ {line.strip()}" for line in after if line.strip() and line not in before)]
 
 
-COLLECT = partial(left_out, ("gc.collect",))
-AFFINITY = partial(left_out, ("os.sched_setaffinity",))
+COLLECT = collect_off.plan
+AFFINITY = affinity_off.plan
 
 WRITTEN = {
     "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),
@@ -141,7 +140,10 @@ def test_evaluation_may_switch_modes() -> None:
         if step % 5 == 4:
             evaluate(model)
     """
-    assert difference(evaluated_seldom, source) == ["- if step % 5 == 4:", "+ if step % 50 == 4:"]
+    assert difference(evaluate_less_often.plan, source) == [
+        "- if step % 5 == 4:",
+        "+ if step % 50 == 4:",
+    ]
     with pytest.raises(PatchRefusedError, match=r"calls eval\(\)"):
         changed(seldom, source)
 
@@ -184,9 +186,9 @@ def main():
 """
 
 MODEL = {
-    "tf32": (tf32, ['+ torch.set_float32_matmul_precision("high")']),
-    "cudnn.benchmark": (cudnn_benchmark, ["+ torch.backends.cudnn.benchmark = True"]),
-    "compile": (compiled, ["+ net.compile()"]),
+    "tf32": (tf32.plan, ['+ torch.set_float32_matmul_precision("high")']),
+    "cudnn.benchmark": (cudnn_benchmark.plan, ["+ torch.backends.cudnn.benchmark = True"]),
+    "compile": (compile_fix.plan, ["+ net.compile()"]),
     "channels last": (channels_last.plan, ["+ net.to(memory_format=torch.channels_last)"]),
     "autocast": (
         autocast_bf16.plan,
@@ -199,14 +201,14 @@ MODEL = {
         ],
     ),
     "bucket view": (
-        bucket_view,
+        ddp_bucket_view.plan,
         [
             "- net = DDP(Net().cuda(), find_unused_parameters=True)",
             "+ net = DDP(Net().cuda(), find_unused_parameters=True, gradient_as_bucket_view=True)",
         ],
     ),
     "all used": (
-        all_used,
+        ddp_all_used.plan,
         [
             "- net = DDP(Net().cuda(), find_unused_parameters=True)",
             "+ net = DDP(Net().cuda(), find_unused_parameters=False)",
@@ -240,7 +242,7 @@ def test_the_search_of_cudnn_is_switched_off_where_it_is_on(source: str) -> None
 
 
 def test_what_comes_before_the_loop_comes_before_all_epochs() -> None:
-    after = changed(compiled, SCRIPT).split("\n")
+    after = changed(compile_fix.plan, SCRIPT).split("\n")
     at = next(at for at, line in enumerate(after) if "net.compile()" in line)
     assert after[at - 1].lstrip().startswith("optimizer =")
     assert after[at + 1].lstrip().startswith("for epoch")
@@ -310,7 +312,7 @@ REFUSED = {
         "not in a loop that only evaluates",
     ),
     "two models": (
-        compiled,
+        compile_fix.plan,
         """
         a, b = nets(); o = optimizer(a.parameters(), b.parameters())
         for x in y:  # here
@@ -319,12 +321,12 @@ REFUSED = {
         "no single model: a, b",
     ),
     "two loops that train": (
-        compiled,
+        compile_fix.plan,
         "for x in y:\n    TRAIN\nfor x in y:  # here\n    TRAIN\n",
         "2 loops of the file train",
     ),
     "compiled already": (
-        compiled,
+        compile_fix.plan,
         "m = torch.compile(m)\nfor x in y:  # here\n    TRAIN\n",
         "line 1 already compiles something",
     ),
@@ -344,7 +346,7 @@ REFUSED = {
         "not separate statements",
     ),
     "TF32 is set": (
-        tf32,
+        tf32.plan,
         "import torch\ntorch.backends.cuda.matmul.allow_tf32 = False  # here\n",
         "line 2 already sets it",
     ),

@@ -32,7 +32,7 @@ from perftui.script.templates import (
     own_stores,
 )
 from perftui.script.uses import Use
-from perftui.script.values import is_number
+from perftui.script.values import Wanted, is_number
 
 _POINTS = tuple(at / 7 - 3.0 for at in range(43))
 """Points at which formulas are compared: two that agree at all of them are taken as the same."""
@@ -469,9 +469,8 @@ def _narrows(call: ast.AST, program: Program) -> TypeGuard[ast.Call]:
         return False
     others = {word.arg for word in made.keywords} - {"bias", "kernel_size"}
     parts = [*made.args, *filter(None, [keyword(made, "kernel_size")])]
-    bound = [bindings_of(program, each) if isinstance(each, ast.Name) else [] for each in parts]
-    given = [value_given(program, at[0]) if at[1:] == [] != at else None for at in bound]
-    match [getattr(value or part, "value", None) for value, part in zip(given, parts, strict=True)]:
-        case [int(wide), int(few), 1]:
-            return few < wide and not others
+    with suppress(PatchRefusedError):
+        numbers = [Wanted(program, "channels", int).followed(part) for part in parts]
+        wide, few, kernel = (getattr(number, "value", 0) for number in numbers)
+        return kernel == 1 and few < wide and not others
     return False

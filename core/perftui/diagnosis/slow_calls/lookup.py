@@ -119,6 +119,9 @@ def row_of(seen: Seen) -> tuple[SlowCall, Use | None] | None:
     shares = [(*row.share(seen), row) for row in rows]
     fits = [(share, use, row) for share, use, row in shares if share and share >= row.least]
     fits = [fit for fit in fits if not fit[2].general] or fits
+    # The finding's operator is certain, a call beside it is not.
+    told = [fit for fit in fits if not seen.operators.isdisjoint(fit[2].operators.split())]
+    fits = [fit for fit in told if fit[1] is not None] or fits
     _, longest, _ = max(fits, key=lambda fit: fit[0], default=(0.0, None, None))
     return next(((row, use) for _, use, row in fits if use is longest or use is None), None)
 

@@ -134,6 +134,19 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "returns-from-each-step",
+        "the discounted sum from each step on is computed anew, which takes the square of the "
+        "number of steps",
+        "go through the steps once, backwards: total = reward[t] + discount * total",
+        sources.RETURNS,
+        "*",
+        loop=r".",
+        rules=SLOW,
+        within=r"for \(?(\w+)\)? in range\([^\n]*:\n[\s\S]{0,120}for \(?(\w+)(, \w+\)?)? in "
+        r"(enumerate\(\w+\[\1:|range\(\1, )[\s\S]{0,80}\*\* \(?\2",
+        general=True,
+    ),
+    SlowCall(
         "confusion-by-pixel",
         "a confusion matrix is counted one prediction at a time",
         "count all pairs at once: torch.bincount(target * classes + predicted, minlength=classes "

@@ -426,3 +426,4 @@ CAUSAL = Source(
     "Are transformer decoder predictions computed in parallel during training?",
     "https://ai.stackexchange.com/questions/40119/are-transformer-decoder-predictions-computed-in-parallel-during-training",
 )
+RETURNS = _issue("Compute the return of each step backwards", "huggingface/deep-rl-class/pull/95")

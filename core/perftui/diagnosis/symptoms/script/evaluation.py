@@ -178,10 +178,23 @@ def evaluation_rule(facts: Facts) -> Lost | None:
         again = lost and _repeated(facts, lost.place)
         return replace(lost, advice=again) if lost and again else lost
     sentence = f"{lost.sentence.removesuffix('.')}; the training uses its results."
-    return replace(lost, sentence=sentence, worst=Severity.INFO, fixes=(), advice=_TOGETHER)
+    lost = replace(lost, sentence=sentence, fixes=())
+    if _is_own(facts, lost.place):
+        return replace(lost, worst=Severity.WARNING)
+    return replace(lost, worst=Severity.INFO, advice=_TOGETHER)
 
 
 _TOGETHER = "put more environments or sequences into each call of the model"
+
+
+def _is_own(facts: Facts, place: Place | None) -> bool:
+    """Whether most samples at ``place`` are in the script's own code, and not in the model."""
+    outside, _ = stack_samples(facts)
+    if place is None or "stage" not in outside:
+        return False
+    here = (outside["file"] == place.file) & (outside["line"] == place.line)
+    own = here & (outside["stage"] == "")
+    return bool(2 * outside["held"][own].sum() > outside["held"][here].sum())
 
 
 def _is_trained_on(facts: Facts, place: Place | None) -> bool:

@@ -140,7 +140,7 @@ class RunRecorder:
     def _judge(self) -> None:
         ranks = self.layout.ranks()
         windows = len(self.layout.rank(ranks[0]).window_files()) if ranks else 0
-        if windows in JUDGED and windows > self._judged:
+        if any(self._judged < number <= windows for number in JUDGED):
             self._judged = windows
             start_diagnosis(self.layout)
 

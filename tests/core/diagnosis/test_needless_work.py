@@ -252,6 +252,8 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
         # Factors that are not thin; windows that are small, or not at each pixel.
         called(("aten::mm", [[384, 99], [99, 4000]]), ("aten::mm", [[99, 384], [384, 4000]])),
         called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[5, 5]", "[1, 1]")),
+        called(("aten::max_pool2d_with_indices", IMAGE)),
+        called(("aten::mm", [[0, 8], [8, 99]]), ("aten::mm", [[9, 0], [0, 99]])),
         called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[9, 9]", "[9, 9]")),
         # Each of the batch is another matrix.
         called(("aten::mm", GRAPH), ("aten::bmm", [[24, 64, 64], [24, 64, 1]])),

@@ -240,6 +240,8 @@ def _thin_factors(calls: Calls) -> Iterator[Formula]:
     weight; the other way round there are two thin products."""
     products = [call for call in calls.longest if _PRODUCT.match(call.name)]
     for made in (call for call in products if call.name == "aten::mm" and not call.is_back):
+        if [*map(len, made.sizes[:2])] != [2, 2] or not all(map(prod, made.sizes[:2])):
+            continue
         (height, thin), (_, width) = made.sizes[:2]
         users = [one for one in calls.products(height, width) if one.at > made.at]
         sides = {side for one in users if not one.is_back for size in one.sizes for side in size}
@@ -264,7 +266,8 @@ def _wide_pools(calls: Calls) -> Iterator[Formula]:
     wide, saved, time = list[Call](), 0.0, 0
     for call in calls.longest:
         if call.name.startswith("aten::max_pool") and not call.is_back:
-            window, stride = ([*map(int, re.findall(r"\d+", str(o)))] for o in call.others[1:3])
+            given = [[*map(int, re.findall(r"\d+", str(text)))] for text in call.others[1:3]]
+            window, stride = given if len(given) == 2 else ([], [])
             if len(window) > 1 and min(window) > AS_WIDE and set(stride) == {1}:
                 wide.append(call)
                 spent = int(calls.ops.spent[call.at])
@@ -314,8 +317,9 @@ def _longest(analysis: TraceAnalysis) -> tuple[Call, ...]:
         sizes, strides = (given.get(name) or [] for name in ("Input Dims", "Input Strides"))
         if sizes and [*map(_dimensions, sizes)] == [*map(_dimensions, strides)]:
             name = ops.trace.names[ops.name[at]]
-            others = given.get("Concrete Inputs") or []
-            longest.append(Call(at, name, bool(back[at]), sizes, strides, others))
+            others = given.get("Concrete Inputs")
+            texts = others if isinstance(others, list) else []
+            longest.append(Call(at, name, bool(back[at]), sizes, strides, texts))
     return tuple(longest)
 
 

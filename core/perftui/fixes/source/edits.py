@@ -1,4 +1,4 @@
-"""Edits planned for a source file; ``rewriting`` makes them and ``patching`` proves them."""
+"""Edits planned for a source file; ``patching`` makes and proves them."""
 
 from __future__ import annotations
 

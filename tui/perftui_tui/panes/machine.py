@@ -241,7 +241,7 @@ def loader(snapshot: Snapshot) -> Meter:
     if facts is None and not any(waits):
         return Meter("Loader", absent="no data loader", is_missing=True)
     durations = steps["duration"][-RECENT_VALUES:].tolist()
-    recent = waits[-RECENT_STEPS:]
+    recent, work = waits[-RECENT_STEPS:], recent_work(rank.workers, facts)
     share = sum(recent) / max(1, sum(durations[-RECENT_STEPS:]))
     return Meter(
         "Loader",
@@ -252,7 +252,7 @@ def loader(snapshot: Snapshot) -> Meter:
         notes=(
             f"{format_ns(sum(recent) // len(recent))}/step, last {len(recent)}",
             *queue_notes(snapshot, facts),
-            *_effort(recent_work(rank.workers, facts)),
+            *_effort(work.busy if work else None, work),
             *_resources(snapshot),
         ),
     )
@@ -286,14 +286,12 @@ def queue_notes(snapshot: Snapshot, facts: LoaderFacts | None) -> list[str]:
     return notes
 
 
-def _effort(work: LoaderWork | None) -> list[str]:
+def _effort(busy: float | None, work: LoaderWork | None, of: str = "") -> list[str]:
     """How busy the workers are, which part of a batch takes how long, and how much comes of it."""
-    if work is None:
-        return []
-    notes = [] if work.busy is None else [f"{percent(100 * work.busy)} busy"]
-    notes.append(f"fetch {format_ns(work.fetch)} + collate {format_ns(work.collate)}")
-    if work.bytes_per_second:
-        notes.append(rate(work.bytes_per_second))
+    notes = [] if busy is None else [f"{percent(100 * busy)} busy"]
+    if work is not None:
+        notes.append(f"fetch {format_ns(work.fetch)} + collate {format_ns(work.collate)}{of}")
+        notes += [rate(work.bytes_per_second)] if work.bytes_per_second else []
     return notes
 
 
@@ -336,15 +334,9 @@ def _facts(snapshot: Snapshot) -> LoaderFacts | None:
 
 def _work(table: Table, facts: LoaderFacts, busy: list[float]) -> list[str]:
     """How busy the workers are, and what a batch takes, the most telling first."""
-    texts = []
-    if busy:
-        waiting = sum(one < 0.5 for one in busy)
-        texts.append(f"{percent(100 * sum(busy) / len(busy))} busy")
-        texts += [f"{waiting} mostly waiting"] if waiting else []
-    work = recent_work(table, facts)
-    if work is not None:
-        texts.append(f"fetch {format_ns(work.fetch)} + collate {format_ns(work.collate)} a batch")
-        texts += [rate(work.bytes_per_second)] if work.bytes_per_second else []
+    mean, waiting = sum(busy) / len(busy) if busy else None, sum(one < 0.5 for one in busy)
+    texts = _effort(mean, recent_work(table, facts), " a batch")
+    texts[1:1] = [f"{waiting} mostly waiting"] if waiting else []
     return texts
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perftui.diagnosis.model import Severity
+from perftui.diagnosis.symptoms.operators import formulas
 from perftui.facts.fact import Facts
 from tests.core.diagnosis.runs import MS, NODE, call, make_run, ops, trained
 from tests.core.diagnosis.stories import diagnosed, finding_of, found, reasons
@@ -205,11 +206,6 @@ def called(
             "make it sparse once",
         ),
         (
-            called(("aten::mm", FACTORS), ("aten::mm", [[128, 384], [384, 4000]])),
-            "Multiplying two thin matrices to one of 384 x 4000 numbers at model.py:12 takes 30 ms",
-            "multiply by the thin factors",
-        ),
-        (
             called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[9, 9]", "[1, 1]")),
             "Max pooling with a wide window at each pixel at model.py:12 takes 30 ms",
             "chain small ones",
@@ -226,6 +222,21 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
     assert finding.sentence.startswith(says)
     assert finding.advice.startswith(advice)
     assert finding.severity >= Severity.WARNING
+
+
+def test_thin_factors_are_told_where_the_script_multiplies_two_before_the_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    product = "aten::mm", [[128, 384], [384, 4000]]
+    facts = called(("aten::mm", FACTORS), product)
+    # By sizes alone it may be two layers, as it is with an activation between them.
+    assert not others_of(facts)
+    monkeypatch.setattr(f"{formulas.__name__}.matching_line", lambda *_: True)
+    assert not others_of(called(("aten::mm", FACTORS), ("aten::relu", [[384, 4000]]), product))
+    thick = called(("aten::mm", [[384, 99], [99, 4000]]), ("aten::mm", [[99, 384], [384, 4000]]))
+    assert not others_of(thick)
+    (said,) = others_of(called(("aten::mm", FACTORS), product))
+    assert said.startswith("Multiplying two thin matrices to one of 384 x 4000 numbers at model.py")
 
 
 @pytest.mark.parametrize(
@@ -249,8 +260,7 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
             ("aten::mm", BY_ONES),
         ),
         called(("aten::scatter_", ONES), ("aten::mm", BY_ONES)),
-        # Factors that are not thin; windows that are small, or not at each pixel.
-        called(("aten::mm", [[384, 99], [99, 4000]]), ("aten::mm", [[99, 384], [384, 4000]])),
+        # Windows that are small, not at each pixel, or not known.
         called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[5, 5]", "[1, 1]")),
         called(("aten::max_pool2d_with_indices", IMAGE)),
         called(("aten::mm", [[0, 8], [8, 99]]), ("aten::mm", [[9, 0], [0, 99]])),
@@ -260,8 +270,12 @@ def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice:
     ],
 )
 def test_what_no_other_formula_replaces_is_left_alone(facts: Facts) -> None:
+    assert not others_of(facts)
+
+
+def others_of(facts: Facts) -> list[str]:
     said = [finding.sentence for finding in diagnosed(facts).findings]
-    assert not [one for one in said if "another formula" in one]
+    return [one for one in said if "another formula" in one]
 
 
 def term(lasting: float, *, notes: tuple[dict[str, Any], ...] | None = None) -> Facts:

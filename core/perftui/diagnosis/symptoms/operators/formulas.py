@@ -235,6 +235,9 @@ THIN = 4
 _FACTORS = r"@ \(?[\w.]+ @ |(linear|matmul|mm)\(.*(@|matmul|mm\()"
 
 
+_VIEW = re.compile(r"aten::(t|transpose|permute|expand|as_strided|matmul|linear|detach)$")
+
+
 def _thin_factors(calls: Calls) -> Iterator[Formula]:
     """The two thin factors of a weight are multiplied before the input is, which makes all of the
     weight; the other way round there are two thin products."""
@@ -244,6 +247,12 @@ def _thin_factors(calls: Calls) -> Iterator[Formula]:
             continue
         (height, thin), (_, width) = made.sizes[:2]
         users = [one for one in calls.products(height, width) if one.at > made.at]
+        whole = ([height, width], [width, height])
+        forward = (one for one in calls.longest if not one.is_back and one.at > made.at)
+        between = {one.name for one in forward if any(size in whole for size in one.sizes)}
+        if not all(_PRODUCT.match(name) or _VIEW.match(name) for name in between):
+            # What is done with each number comes between the products.
+            continue
         sides = {side for one in users if not one.is_back for size in one.sizes for side in size}
         rows = max(sides - {height, width, 1}, default=0)
         work = {height, width, thin, rows}
@@ -327,9 +336,10 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     """What another formula computes as well, and what it takes; cached with the trace."""
     ops, notes = work.operators, notes_of(facts.events, "zeros")
     longest = _longest(ops.steps.analysis)
+    has_factors = matching_line(facts, _FACTORS) is not None
     if not longest and facts.run:
         multiplies = notes or "aten::scatter_" in ops.trace.names
-        pattern = _MULTIPLIED if multiplies or matching_line(facts, _FACTORS) else _ASKED
+        pattern = _MULTIPLIED if multiplies or has_factors else _ASKED
         kept = ops.steps.analysis.worked_out
         taken = cached(pattern, kept, lambda: work_of(ops, ops.within(ops.named(pattern.match))))
         share = work.time_of(taken).won / work.of.mean
@@ -342,12 +352,15 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
 
     def compute() -> tuple[tuple[Formula, Work], ...]:
         calls = Calls(ops, longest, zeros)
-        searches = [_long_filters, _pairs, _mostly_zeros, _thin_factors, _wide_pools]
-        found = [formula for search in (*searches, _equal_matrices) for formula in search(calls)]
+        searches = [_long_filters, _pairs, _mostly_zeros, _wide_pools, _equal_matrices]
+        # By sizes alone an input may look like a weight.
+        searches += [_thin_factors] if has_factors else []
+        found = [formula for search in searches for formula in search(calls)]
         called = [ops.at([call.at for call in formula.calls]) for formula in found]
         return tuple(zip(found, (work_of(ops, ops.within(c), c) for c in called), strict=True))
 
-    return cached((_formulas, *zeros.items()), ops.steps.analysis.worked_out, compute)
+    key = (_formulas, has_factors, *zeros.items())
+    return cached(key, ops.steps.analysis.worked_out, compute)
 
 
 def _dimensions(size: object) -> int | None:

@@ -235,7 +235,7 @@ THIN = 4
 _FACTORS = r"@ \(?[\w.]+ @ |(linear|matmul|mm)\(.*(@|matmul|mm\()"
 
 
-_PASSES = re.compile(
+_AS_A_WHOLE = re.compile(
     r"aten::(t|transpose|permute|expand|as_strided|(_unsafe_)?view|reshape|detach|alias|to"
     r"|resolve_(conj|neg)|matmul|linear)$"
 )
@@ -254,7 +254,7 @@ def _thin_factors(calls: Calls) -> Iterator[Formula]:
         whole = ([height, width], [width, height])
         forward = (one for one in calls.longest if not one.is_back and one.at > made.at)
         between = {one.name for one in forward if any(size in whole for size in one.sizes)}
-        if not all(_PRODUCT.match(name) or _PASSES.match(name) for name in between):
+        if not all(_PRODUCT.match(name) or _AS_A_WHOLE.match(name) for name in between):
             # What is done with each number comes between the products.
             continue
         sides = {side for one in users if not one.is_back for size in one.sizes for side in size}

@@ -121,7 +121,9 @@ os.environ.update(TORCHDYNAMO_VERBOSE="1", OMP_NUM_THREADS="3", API_TOKEN="secre
 @pytest.mark.parametrize(("runs", "unused"), [("teacher(x)", 2), ("teacher(x).detach() * 0", 0)])
 def test_settings_are_noted_again_after_pretraining(train: Train, runs: str, unused: int) -> None:
     source = f"""
-import time, torch
+import sys, time, torch
+looks = next(sys.modules[name] for name in sys.modules if name.endswith(".side_notes"))
+looks.LEAST_PAUSE_NS, looks.TIMES_COST, looks.PART = 0, 0, 1 << 40
 def fit(model, steps, loss):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(steps):
@@ -132,7 +134,7 @@ def fit(model, steps, loss):
         time.sleep(0.02)
 teacher, student = torch.nn.Linear(8, 1), torch.nn.Linear(8, 1)
 fit(teacher, 4, lambda x: teacher(x).sum())
-fit(student, 180, lambda x: (student(x) - {runs}).square().sum())
+fit(student, 60, lambda x: (student(x) - {runs}).square().sum())
 """
     *_, told = train(source).notes("settings")
     (floats,) = told["parameters"]

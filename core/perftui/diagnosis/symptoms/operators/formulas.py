@@ -250,18 +250,19 @@ def _thin_factors(calls: Calls) -> Iterator[Formula]:
         if [*map(len, made.sizes[:2])] != [2, 2] or not all(map(prod, made.sizes[:2])):
             continue
         (height, thin), (_, width) = made.sizes[:2]
+        if THIN * thin > min(height, width):
+            continue
         users = [one for one in calls.products(height, width) if one.at > made.at]
         whole = ([height, width], [width, height])
         forward = (one for one in calls.longest if not one.is_back and one.at > made.at)
         between = {one.name for one in forward if any(size in whole for size in one.sizes)}
-        if not all(_PRODUCT.match(name) or _AS_A_WHOLE.match(name) for name in between):
-            # What is done with each number comes between the products.
-            continue
         sides = {side for one in users if not one.is_back for size in one.sizes for side in size}
         rows = max(sides - {height, width, 1}, default=0)
         work = {height, width, thin, rows}
         again = rows * thin * (height + width) / (height * width * (thin + rows))
-        if users and rows and THIN * thin <= min(height, width) and again <= 0.5:
+        # An activation between the products makes them two layers.
+        is_whole = all(_PRODUCT.match(name) or _AS_A_WHOLE.match(name) for name in between)
+        if users and rows and is_whole and again <= 0.5:
             what = f"Multiplying two thin matrices to one of {height} x {width} numbers"
             advice = "multiply by the thin factors one after the other: (x @ a) @ b"
             used = [one for one in products if work.issuperset(chain(*one.sizes))]

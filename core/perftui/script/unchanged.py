@@ -223,7 +223,7 @@ def _is_alike(program: Program, value: ast.expr | None) -> bool:
     loops = (loop for each in plain for loop in program.loops(each))
     varies = {bound_name(node) for loop in loops for node in ast.walk(loop)}
     is_one = len(plain) == len(given) and len({*map(ast.unparse, plain)}) == 1
-    return is_one and varies.isdisjoint(*map(_names, plain))
+    return is_one and varies.isdisjoint(_names(plain[0]))
 
 
 def _twin(program: Program, work: Work) -> Repeated | None:

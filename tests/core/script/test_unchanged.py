@@ -188,6 +188,7 @@ SHARED = """
         net(x).sum().backward()
         optimizer.step()
 """
+LISTED = SHARED.replace("[Block(nodes) for number in range(4)]", "[Block(nodes), Block(nodes)]")
 CONSTANT = """
     class Spread(nn.Module):
         def __init__(self, graph):
@@ -245,6 +246,7 @@ def repeated(text: str) -> str | None:
         (ROLLOUT, "advantages(rewards, values)"),
         (EPOCHS, "self.make()"),
         (SHARED, "torch.softmax(self.nodes @ self.nodes.t(), 1)"),
+        (LISTED, "torch.softmax(self.nodes @ self.nodes.t(), 1)"),
         (CONSTANT, "degree[:, None] * self.graph * degree[None]"),
         (SEARCH, "tower(gallery[begin:begin + 64]).t()"),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from perftui.facts.place import Place
 from perftui.facts.step.judged_step import IDLE_PARTS, PYTHON_IN, JudgedStep, judged_step
 from perftui.facts.step.steps import MANY_STEPS, step_breakdown, step_count
 from perftui.facts.step.trace_steps import complete, trace_steps
-from perftui.trace.model import KERNEL, NONE
+from perftui.trace.model import KERNEL, NONE, TraceError
 from perftui.trace.text import printable
 
 Judged = tuple[Rule, Finding]
@@ -354,7 +355,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
     # Imported here: the app's first frame is drawn before anything is judged.
     from perftui.diagnosis.slow_calls.lookup import advised
 
-    outcomes = [(rule, judge(rule, facts)) for rule in RULES]
+    outcomes = [(rule, _attempt(rule.id, partial(judge, rule, facts))) for rule in RULES]
     abstentions = [outcome for _, outcome in outcomes if isinstance(outcome, Abstention)]
     first = [(rule, found) for rule, found in outcomes if isinstance(found, Finding)]
     findings = bounded(without_repeats(first, facts.analysis), first, facts)
@@ -366,10 +367,29 @@ def diagnosis(facts: Facts) -> Diagnosis:
             abstentions.append(verdict)
     of_run, of_trace = step_breakdown(facts), trace_steps.or_none(facts)
     steps = of_run.count if of_run else of_trace.steps if of_trace and not facts.run else 0
-    first_to_last = tuple(advised(facts, finding) for finding in ranked(findings))
+    order = ranked(findings)
+    advice = [_attempt(finding.rule, partial(advised, facts, finding)) for finding in order]
+    abstentions += [outcome for outcome in advice if isinstance(outcome, Abstention)]
+    pairs = zip(advice, order, strict=True)
+    first_to_last = tuple(one if isinstance(one, Finding) else plain for one, plain in pairs)
     told = _with_largest(_with_caution(first_to_last), facts)
     judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
+
+
+Outcome = Finding | Abstention | None
+
+
+def _attempt(rule: str, work: Callable[[], Outcome]) -> Outcome:
+    """What ``work`` makes; an abstention where it fails, so that one rule, which may meet a script
+    unlike any that it was tried on, takes no other with it."""
+    try:
+        return work()
+    except (TraceError, UnknownError):
+        raise
+    except Exception as error:  # noqa: BLE001 - told among what was not judged
+        why = f"perftui has a bug here, please report it: {type(error).__name__}: {error}"
+        return Abstention(rule, why)
 
 
 def _with_caution(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -48,6 +48,7 @@ def broken(facts: Facts) -> list[str]:
     """Which invariants the diagnosis of ``facts`` breaks."""
     said, judged = diagnosis(facts), judged_step.or_none(facts)
     return [
+        *(one.reason for one in said.abstentions if "bug" in one.reason),
         *_order(said.findings),
         *_costs(said.findings, judged),
         *_evidence(said.findings, facts),

@@ -20,7 +20,15 @@ from perftui.facts.fact import Facts
 from perftui.facts.place import Place
 from perftui.run.manifest import Status
 from tests.core.diagnosis.runs import make_run
-from tests.core.diagnosis.stories import BF16, K, busy_with, diagnosed, reasons
+from tests.core.diagnosis.stories import (
+    BF16,
+    K,
+    busy_with,
+    diagnosed,
+    reasons,
+    synchronising,
+    top_of,
+)
 from tests.core.diagnosis.test_costly_operators import MM, product
 from tests.core.diagnosis.test_kernels import attending
 
@@ -32,6 +40,14 @@ def test_each_rule_has_cases_that_name_it(rule: str) -> None:
     """One in which it fires and one in which it is silent, at least: that they do so is for their
     authors to see to."""
     assert TESTS.count(f'"{rule}"') >= 2
+
+
+def test_a_rule_that_fails_takes_no_other_with_it(monkeypatch) -> None:
+    failing = replace(RULES[0], lost=lambda facts: set().isdisjoint(facts, 1))
+    monkeypatch.setattr("perftui.diagnosis.diagnose.RULES", (failing, *RULES[1:]))
+    story = synchronising(70)
+    assert top_of(story).rule == "sync-bound"
+    assert "please report it: TypeError" in reasons(story)[RULES[0].id]
 
 
 @pytest.mark.parametrize(

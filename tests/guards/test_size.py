@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (471, 107_071), "tests": (529, 95_443)}
+MOST = {"core and tui": (471, 107_073), "tests": (529, 95_444)}
 """Files and lines."""
 
 ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")

@@ -52,6 +52,7 @@ def test_everything_after_the_script_the_module_or_the_command_is_its_own() -> N
 )
 def test_a_trace_or_a_directory_is_replayed(name: str, tmp_path: Path) -> None:
     assert parse([name]).action == "replay"
+    assert parse(["diagnose", name, "--brief"]).action == "report"
     assert parse([str(tmp_path)]).action == "replay"
 
 

@@ -350,8 +350,10 @@ class _Launcher(click.Group):
             command = self.inner[word]
             inner = _Launcher(command, word, {}) if word == DIAGNOSE else _Leaf(command)
             return word, inner, args[1:]
-        elif self.own is RUN and _opens(word):
-            return "replay", _Leaf(COMMANDS["replay"]), args
+        elif _opens(word):
+            # Nothing is run: it is looked at, or reported.
+            shown = "replay" if self.own is RUN else "report"
+            return shown, _Leaf(COMMANDS[shown]), args
         else:
             action = "script"
         return action, _Leaf(RUN._replace(options=())), ["--", *args]
@@ -408,7 +410,7 @@ def _line(context: click.Context, /, **_: object) -> CommandLine:
         if name not in ("words", "module") and value is not None and value is not False
     }
     action, words = str(context.info_name), tuple(context.params["words"])
-    reports = contexts[1].info_name == DIAGNOSE
+    reports = contexts[1].info_name == DIAGNOSE and action != "report"
     command = COMMANDS[DIAGNOSE] if reports else COMMANDS.get(action, RUN)
     for name in options:
         if name not in command.options:

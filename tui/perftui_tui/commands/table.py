@@ -162,7 +162,7 @@ COMMANDS = {
         ),
         Command(
             "diagnose",
-            "SCRIPT [ARGS...] | -m MODULE | -- COMMAND | RUN",
+            "SCRIPT [ARGS...] | -m MODULE | -- COMMAND | RUN | TRACE",
             "run a training without the app and print the report",
             (*RECORDING, *REPORT),
             (

@@ -460,6 +460,20 @@ def enlarged_at(program: Program, line: int) -> tuple[Use, ...]:
     return ()
 
 
+@lru_cache(64)
+def made_at(program: Program, line: int) -> tuple[Use, ...]:
+    """``made.module``: the call in a function that makes the object in whose ``__init__`` the line
+    is; objects that are parts of others are made by the call for the whole."""
+    makes = program.functions.get("__init__", ())
+    function = next((one for one in makes if one.lineno <= line <= (one.end_lineno or 0)), None)
+    calls = program.callers.get(function, []) if function else []
+    inside = [(call, program.function(call)) for call in calls]
+    for call, around in inside:
+        if around is not None and around.name != "__init__":
+            return (Use("made.module", call, None, call.args[0] if call.args else None, program),)
+    return made_at(program, inside[0][0].lineno) if inside and inside[0][1] is not None else ()
+
+
 def _narrows(call: ast.AST, program: Program) -> TypeGuard[ast.Call]:
     """Whether ``call`` is of a 1 x 1 convolution to fewer channels."""
     head = call.func if isinstance(call, ast.Call) and len(call.args) == 1 else None

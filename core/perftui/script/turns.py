@@ -104,7 +104,8 @@ def turns_around(program: Program, node: ast.AST, deep: int = _DEEP) -> Turns | 
                 return turns
             return replace(outer, kind=f"{outer.kind} around", needs=turns.needs)
     function = program.function(node)
-    calls = program.callers.get(function, [])[:_MOST] if function and deep else ()
+    is_made = function is not None and function.name == "__init__"
+    calls = program.callers.get(function, [])[:_MOST] if function and deep and not is_made else ()
     around = (turns_around(program, call, deep - 1) for call in calls)
     return next(filter(None, around), None)
 

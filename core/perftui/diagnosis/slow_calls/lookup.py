@@ -37,7 +37,7 @@ from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.script.item_work import cut_at, fetched_at, search_at
-from perftui.script.layers import enlarged_at
+from perftui.script.layers import enlarged_at, made_at
 from perftui.script.program import program_of
 from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
@@ -161,7 +161,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     if program:
         unread = unread_at(program, place.line or 0)
         uses += (*([unread.use] if unread else ()), *search_at(program, place.line or 0))
-        uses += enlarged_at(program, place.line or 0)
+        uses += (*enlarged_at(program, place.line or 0), *made_at(program, place.line or 0))
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)

@@ -709,6 +709,17 @@ ROWS = (
         least=0.4,
     ),
     SlowCall(
+        "network-made-each-time",
+        "{line} makes a network anew each time, whose weights are drawn at random first",
+        "make it once, and give it each set of weights: vector_to_parameters, load_state_dict or "
+        "torch.func.functional_call",
+        sources.TUNING,
+        "made.module",
+        frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
+        r"reset_parameters)",
+        where="step evaluation",
+    ),
+    SlowCall(
         "layer-made-each-time",
         "a layer, with its weights, is made anew in each step",
         "make it once in __init__; of a function without weights use torch.nn.functional",
@@ -717,6 +728,7 @@ ROWS = (
         frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
         r"reset_parameters)",
         given=r"^(torch\.)?(nn\.)?[A-Z]\w+\(",
+        within=r"^(?!(@.*\n)*def __init__)",
         where="step evaluation",
     ),
     SlowCall(

@@ -268,12 +268,13 @@ def _in_each_step(facts: Facts) -> Lost | None:
 
 
 def _line(facts: Facts, stats: Evaluation) -> LineShare | None:
-    """The line with most samples; within steps the loop without gradients that calls the model, as
-    training runs the same lines; else the only line that switches a model to evaluation, or
-    gradients off."""
+    """The line with most samples; within steps that which renews the statistics of an averaged
+    model, or the loop without gradients that calls the model, as training runs the same lines; else
+    the only line that switches a model to evaluation, or gradients off."""
+    averaged = matching_line(facts, r"\bupdate_bn\(") if stats.within_steps else None
     looped = line_without_gradients(facts) if stats.within_steps else None
-    if looped is not None:
-        return looped
+    if averaged or looped:
+        return averaged or looped
     if stats.lines is not None and stats.lines.first_own is not None:
         return stats.lines.first_own
     patterns = (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b")

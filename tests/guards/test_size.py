@@ -12,10 +12,20 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (471, 107_073), "tests": (529, 95_444)}
+MOST = {"core and tui": (472, 107_404), "tests": (529, 95_464)}
 """Files and lines."""
 
-ROWS = ("arrays", "files", "media", "models", "reporting", "sources", "standard_library", "tables")
+ROWS = (
+    "arrays",
+    "files",
+    "forms",
+    "media",
+    "models",
+    "reporting",
+    "sources",
+    "standard_library",
+    "tables",
+)
 ROWS += ("tensors", "training")
 """Files of the table of slow calls: data, of which there may always be more."""
 

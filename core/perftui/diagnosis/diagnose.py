@@ -15,6 +15,7 @@ from perftui.diagnosis.asking import asking
 from perftui.diagnosis.ladder import LADDER, LARGEST_PART
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
+    READ_MORE,
     Abstention,
     Diagnosis,
     Figure,
@@ -33,6 +34,7 @@ from perftui.diagnosis.symptoms.script.python_bound import python_bound
 from perftui.diagnosis.symptoms.script.repeated_work import repeated_work_rule, unread_result_rule
 from perftui.diagnosis.symptoms.step.recording import initialisation
 from perftui.facts.cpu.operators import all_operators
+from perftui.facts.data_loader.batch_place import LEAST_NAMED
 from perftui.facts.fact import Facts, UnknownError, cached, fact, trace_fact
 from perftui.facts.gpu.idle import gap_times
 from perftui.facts.gpu.kernels import step_kernels
@@ -372,7 +374,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
     abstentions += [outcome for outcome in advice if isinstance(outcome, Abstention)]
     pairs = zip(advice, order, strict=True)
     first_to_last = tuple(one if isinstance(one, Finding) else plain for one, plain in pairs)
-    told = _with_largest(_with_caution(first_to_last), facts)
+    told = _with_largest(_with_caution(_known_first(first_to_last)), facts)
     judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
 
@@ -390,6 +392,16 @@ def _attempt(rule: str, work: Callable[[], Outcome]) -> Outcome:
     except Exception as error:  # noqa: BLE001 - told among what was not judged
         why = f"perftui has a bug here, please report it: {type(error).__name__}: {error}"
         return Abstention(rule, why)
+
+
+def _known_first(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Busy operators before hints about less, if it is known what to write at their line."""
+    bound = next((one for one in findings if one.rule == COMPUTE_BOUND_ID), None)
+    known = bound is not None and any(fact.label == READ_MORE for fact in bound.facts)
+    hints = (one.severity is Severity.INFO and one.share < LEAST_NAMED for one in findings)
+    if bound is None or not known or not all(hints):
+        return findings
+    return (bound, *(one for one in findings if one is not bound))
 
 
 def _with_caution(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

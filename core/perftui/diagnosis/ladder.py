@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause, OpTable
 from perftui.analysis.ops.call_detail import OUTSIDE
-from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS, OTHER
+from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, FORWARD, OPERATORS, OTHER
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
     Abstention,
@@ -99,7 +100,9 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     step, share = judged.of, judged.computing / judged.of.mean
     operators = _operators(facts, judged)
     # On a GPU, samples of the forward pass only show launching.
-    seen = None if judged.on_device else forward_lines.or_none(facts)
+    forward = judged.part(FORWARD) + judged.part(f"{PYTHON_IN}{FORWARD}")
+    is_little = forward < LEAST_NAMED * step.mean
+    seen = None if judged.on_device or is_little else forward_lines.or_none(facts)
     lines = {line: seen.share(line) for line in seen.listed[:LISTED] if line.file} if seen else {}
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
     categories: Mapping[Category, int] = {}
@@ -122,10 +125,12 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
             sentence += f" Of the forward pass: {named}."
         thread = main_thread.or_none(facts)
         own = (line for line in (thread.lines if thread else ()) if line.file)
-        line = next((one for one in own if not _TRAINS.search(text_of(one.file, one.line))), None)
-        if thread and line and thread.share(line) >= LEAST_NAMED:
+        rest = tuple(one for one in own if not _TRAINS.search(text_of(one.file, one.line)))
+        least = LEAST_NAMED * thread.covered if thread else 0.0
+        line, where = replace(thread, lines=rest).named(least) if thread else (None, "")
+        if thread and line:
             whole[line] = thread.share(line)
-            sentence += f" {fmt.percent(whole[line])} of the step is at {line.short}."
+            sentence += f" {fmt.percent(whole[line])} of the step is {where}."
     both, shown = {**whole, **lines}, certainty(facts, step, BY_WINDOW)
     if shown.disagree:
         sentence = f"{sentence} {shown.disagree[0].upper()}{shown.disagree[1:]}."

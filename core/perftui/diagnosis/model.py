@@ -15,6 +15,9 @@ from perftui.run.files import decode_versioned, read_regular, replace_file
 COMPUTE_BOUND_ID = "compute-bound"
 """Id of the verdict that nearly all time is computing: no bottleneck, and no praise."""
 
+READ_MORE = "read more"
+"""Label of the figure that names the source of a finding's advice."""
+
 
 class Severity(enum.IntEnum):
     """Ordered from worst to best."""

@@ -8,18 +8,13 @@ import operator
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeGuard
 
-from perftui.script.names import bindings_of, later_reads, qualified_name
+from perftui.script.names import bindings_of, qualified_name
 from perftui.script.program import (
     PatchRefusedError,
     Program,
     assigned_value,
     called_name,
-    keyword,
-    root_of,
-    value_given,
 )
 from perftui.script.templates import (
     LocalValues,
@@ -31,8 +26,7 @@ from perftui.script.templates import (
     own_layer,
     own_stores,
 )
-from perftui.script.uses import Use
-from perftui.script.values import Wanted, is_number
+from perftui.script.values import is_number
 
 _POINTS = tuple(at / 7 - 3.0 for at in range(43))
 """Points at which formulas are compared: two that agree at all of them are taken as the same."""
@@ -438,53 +432,3 @@ def _buffer(program: Program, node: ast.expr) -> ast.expr | None:
         bindings = bindings_of(program, value)
         return assigned_value(program, bindings[0]) if len(bindings) == 1 else None
     return value
-
-
-@lru_cache(64)
-def enlarged_at(program: Program, line: int) -> tuple[Use, ...]:
-    """``enlarged.head``: a 1 x 1 convolution to fewer channels, of nothing but what is interpolated
-    just before to the size of the function's only argument; at the line of either."""
-    for call in program.calls("interpolate"):
-        above, function = program.parents[call], program.function(call)
-        size = root_of(keyword(call, "size") or (*call.args, call, call)[1])
-        if isinstance(above, ast.Assign) and isinstance(to := above.targets[0], ast.Name):
-            reads = list(later_reads(program, above, to.id))
-            above = program.parents[reads[0]] if len(reads) == 1 else above
-        is_torch = qualified_name(program, call.func) == "torch.nn.functional.interpolate"
-        # Features of a model's only input are hardly ever larger.
-        given = [arg.arg for arg in function.args.args] if function else []
-        is_up = given[1:] == [getattr(size, "id", "")]
-        lines = (call.lineno, getattr(above, "lineno", 0))
-        if is_torch and is_up and line in lines and _narrows(above, program):
-            return (Use("enlarged.head", above.func, call.args[0], above.func, program),)
-    return ()
-
-
-@lru_cache(64)
-def made_at(program: Program, line: int) -> tuple[Use, ...]:
-    """``made.module``: the call in a function that makes the object in whose ``__init__`` the line
-    is; objects that are parts of others are made by the call for the whole."""
-    makes = program.functions.get("__init__", ())
-    function = next((one for one in makes if one.lineno <= line <= (one.end_lineno or 0)), None)
-    calls = program.callers.get(function, []) if function else []
-    inside = [(call, program.function(call)) for call in calls]
-    for call, around in inside:
-        if around is not None and around.name != "__init__":
-            return (Use("made.module", call, None, call.args[0] if call.args else None, program),)
-    return made_at(program, inside[0][0].lineno) if inside and inside[0][1] is not None else ()
-
-
-def _narrows(call: ast.AST, program: Program) -> TypeGuard[ast.Call]:
-    """Whether ``call`` is of a 1 x 1 convolution to fewer channels."""
-    head = call.func if isinstance(call, ast.Call) and len(call.args) == 1 else None
-    stores = program.attributes(head.attr, ast.Store) if isinstance(head, ast.Attribute) else []
-    made = value_given(program, stores[0]) if len(stores) == 1 else None
-    if not isinstance(made, ast.Call) or qualified_name(program, made.func) != "torch.nn.Conv2d":
-        return False
-    others = {word.arg for word in made.keywords} - {"bias", "kernel_size"}
-    parts = [*made.args, *filter(None, [keyword(made, "kernel_size")])]
-    with suppress(PatchRefusedError):
-        numbers = [Wanted(program, "channels", int).followed(part) for part in parts]
-        wide, few, kernel = (getattr(number, "value", 0) for number in numbers)
-        return kernel == 1 and few < wide and not others
-    return False

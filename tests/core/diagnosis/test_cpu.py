@@ -163,5 +163,11 @@ def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:
 
 def beside(rest: float = 2, **sampled: float) -> Facts:
     """A training of eight threads with processes that it has started itself."""
-    used = {"processes.ranks_cpu": 600, "processes.rest_cpu": 100 * rest}
-    return facts_of(settings(8), busy=8, own=8, **used, **sampled)
+    used = {"processes.ranks_cpu": 600, "processes.rest_cpu": 100 * rest, **sampled}
+    return facts_of(settings(8), busy=8, own=8, **used)
+
+
+def fed(workers: float) -> Facts:
+    """A training of eight threads whose loader workers keep up, and take as many cores."""
+    taken = {"processes.workers_cpu": 100 * workers, "processes.delayed": 40}
+    return beside(0, **taken)

@@ -206,7 +206,7 @@ FINDINGS = (
         "10 of them in a step at model.py:12.", cost_ns=about(25 * MS), **IN_MODEL),
     says("memory-bound-elementwise", lambda: operator_work.forward((20, 2, ("aten::mul",))),
         "Element-wise operators called one by one take 40 ms of each 100 ms step (40 %), 20 "
-        "of them in a forward pass at model.py:12: each makes its own pass through memory.",
+        "of them outside backward at model.py:12: each makes its own pass through memory.",
         cost_ns=about(20 * MS), **IN_MODEL),
     says("memory-bound-elementwise", lambda: operator_work.forward((4, 10, ("aten::mul",))),
         "Element-wise operators on large tensors take 40 ms of each 100 ms step (40 %) at "
@@ -296,6 +296,9 @@ FINDINGS = (
     says("own-process", lambda: cpu.beside(**{"processes.delayed": 40}),
         "Other processes that the script started take 2.0 of 8 cores: the training waits for a "
         "core 4.0 ms of each 10 ms step (40 %).", cost_ns=4 * MS, severity=CRITICAL),
+    says("own-process", lambda: cpu.fed(3),
+        "The workers of the data loader take 3.0 of 8 cores: the training waits for a core 4.0 ms "
+        "of each 10 ms step (40 %).", cost_ns=4 * MS, severity=INFO),
     says("gil-contention", lambda: machine.facts_of(stacks=machine.held(0.9, idle=0.3)),
         "Another thread at data.py:7 in poll holds the GIL 90 % of the time: the training thread "
         "waits for it for up to 3.0 ms of each 10 ms step (30 %).",

@@ -21,8 +21,8 @@ from perftui.diagnosis.symptoms.operators.loops import WHOLE
 from perftui.facts.fact import Facts
 from perftui.run.reader import RunSnapshot
 from perftui.run.table import Table
+from perftui.script.forms import forms_at
 from perftui.script.item_work import cut_at, fetched_at, search_at
-from perftui.script.layers import enlarged_at, made_at
 from perftui.script.program import parse_program
 from perftui.script.unread import unread_at
 from perftui.script.uses import uses_at
@@ -56,7 +56,7 @@ def seen(snippet: str) -> Seen:
     # Most snippets are too short to read what they make.
     unread = unread_at(program, line) if "!unread" in marks else None
     uses += (unread.use,) if unread else ()
-    uses += (*search_at(program, line), *enlarged_at(program, line), *made_at(program, line))
+    uses += (*search_at(program, line), *forms_at(program, line))
     uses += cut_at(program, line, 2) if where == ITEM else ()
     uses = (where == ITEM and fetched_at(program, line)) or uses
     rule = "loop-of-indexing" if "!loop" in marks else "page-faults" * ("!wide" in marks)

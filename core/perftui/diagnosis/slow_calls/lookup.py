@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.diagnosis.model import COMPUTE_BOUND_ID, Figure, Finding
+from perftui.diagnosis.model import COMPUTE_BOUND_ID, READ_MORE, Figure, Finding
 from perftui.diagnosis.slow_calls import (
     arrays,
     files,
+    forms,
     media,
     models,
     reporting,
@@ -36,14 +37,17 @@ from perftui.facts.source.lines import stack_samples
 from perftui.facts.source.source_calls import own_files
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
+from perftui.script.forms import forms_at
 from perftui.script.item_work import cut_at, fetched_at, search_at
-from perftui.script.layers import enlarged_at, made_at
 from perftui.script.program import program_of
 from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
-_ROOMS = (*(files, tables, media, reporting, arrays, tensors, models, training), standard_library)
+_ROOMS = (
+    *(forms, files, tables, media, reporting, arrays, tensors, models, training),
+    standard_library,
+)
 ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
 
@@ -60,6 +64,7 @@ _OF_LINES = _OF_INPUT | frozenset(
         "dense-gradients",
         "memory-bound-elementwise",
         "many-backward-passes",
+        "own-process",
         "page-faults",
         COMPUTE_BOUND_ID,
     }
@@ -71,6 +76,7 @@ _GENERAL = (
     "start with ",
     "fuse the longest operators",
     "compute on the whole tensor",
+    "make what the workers do cheaper",
 )
 """Advice that begins so is none yet."""
 
@@ -97,11 +103,13 @@ def advised(facts: Facts, finding: Finding) -> Finding:
         if found := row_of(_seen(facts, finding.rule, place)):
             row, use = found
             where = "" if place == finding.place else f"at {place.short}, "
-            more = [Figure("read more", f"{row.source.title}, {row.source.address}")]
+            more = [Figure(READ_MORE, f"{row.source.title}, {row.source.address}")]
             if row.oversized:
                 names = "mean size of a file", "tensors of a sample"
                 more += map(Figure, names, _sizes(facts), ("B", "B"))
-            return replace(finding, advice=where + row.advice(use), facts=(*finding.facts, *more))
+            facts_of = (*finding.facts, *more)
+            advice, shown = where + row.advice(use), finding.place or place
+            return replace(finding, advice=advice, facts=facts_of, place=shown)
     return finding
 
 
@@ -161,7 +169,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
     if program:
         unread = unread_at(program, place.line or 0)
         uses += (*([unread.use] if unread else ()), *search_at(program, place.line or 0))
-        uses += (*enlarged_at(program, place.line or 0), *made_at(program, place.line or 0))
+        uses += forms_at(program, place.line or 0)
     if program and where == ITEM:
         feeds = training_loader(facts)
         uses += cut_at(program, place.line or 0, (feeds.num_workers or 0) if feeds else 0)

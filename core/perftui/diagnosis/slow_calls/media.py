@@ -273,7 +273,8 @@ ROWS = (
         "work on np.asarray(image), all pixels at once",
         sources.PIXELS,
         "PIL.Image.Image.getpixel PIL.Image.Image.putpixel PIL.Image.Image.getdata "
-        "PIL.Image.Image.putdata *.getpixel *.putpixel",
+        "PIL.Image.Image.get_flattened_data PIL.Image.Image.putdata *.get_flattened_data "
+        "*.getpixel *.putpixel",
         frames=r"^PIL/|^$",
     ),
     SlowCall(

@@ -25,17 +25,6 @@ ROWS = (
         rules=f"{LOOPS} python-bound",
     ),
     SlowCall(
-        "enlarged-before-head",
-        "{it} is interpolated to full size before the 1 x 1 convolution {x} of {line}, so both "
-        "work on all of its channels at each pixel, forward and backward",
-        "call {x} first, and interpolate what it gives, which has fewer channels: the two commute, "
-        "so the result is the same but for rounding",
-        sources.LOGITS_ENLARGED,
-        "enlarged.head",
-        frames="^",
-        where="step evaluation",
-    ),
-    SlowCall(
         "decoded-by-position",
         "a decoder is called for each of {over} (line {begins}), on all of {whole} up to there, "
         "though {whole} is known before",
@@ -609,6 +598,16 @@ ROWS = (
         "LinalgMatrixExpBackward0",
     ),
     SlowCall(
+        "covariance-given",
+        "the covariance is checked and factorised for each distribution, and again in backward",
+        "pass its Cholesky factor: scale_tril=",
+        sources.MULTIVARIATE,
+        "torch.distributions.MultivariateNormal torch.distributions.multivariate_normal."
+        "MultivariateNormal",
+        given=r"covariance_matrix|precision_matrix|Normal\([^,=]*,[^=]*\)$",
+        frames=r"torch/distributions/",
+    ),
+    SlowCall(
         "distribution-validated",
         "torch.distributions checks all parameters and samples, and waits for a GPU's answer",
         "pass validate_args=False, or Distribution.set_default_validate_args(False) at the start",
@@ -709,14 +708,15 @@ ROWS = (
         least=0.4,
     ),
     SlowCall(
-        "network-made-each-time",
-        "{line} makes a network anew each time, whose weights are drawn at random first",
-        "make it once, and give it each set of weights: vector_to_parameters, load_state_dict or "
-        "torch.func.functional_call",
-        sources.TUNING,
-        "made.module",
-        frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
-        r"reset_parameters)",
+        "determinant",
+        "{call} decomposes the whole matrix, and solves with it in backward",
+        "give the map a form whose determinant is known: of triangular factors the sum of the "
+        "logarithms of their diagonals, of I + u v' that of 1 + v' u",
+        sources.FLOWS,
+        "torch.linalg.slogdet torch.slogdet torch.logdet torch.linalg.det torch.det *.slogdet "
+        "*.logdet",
+        operators="aten::linalg_slogdet aten::_linalg_slogdet aten::linalg_det aten::_linalg_det",
+        native=True,
         where="step evaluation",
     ),
     SlowCall(

@@ -427,3 +427,25 @@ CAUSAL = Source(
     "https://ai.stackexchange.com/questions/40119/are-transformer-decoder-predictions-computed-in-parallel-during-training",
 )
 RETURNS = _issue("Compute the return of each step backwards", "huggingface/deep-rl-class/pull/95")
+MESSAGES = Source(
+    "DGL User Guide, Writing Efficient Message Passing Code",
+    "https://www.dgl.ai/dgl_docs/guide/message-efficient.html",
+)
+OFFSETS = Source(
+    "Swin Transformer V2, relative_coords_table",
+    "https://github.com/microsoft/Swin-Transformer/blob/main/models/swin_transformer_v2.py",
+)
+FLEX = Source("PyTorch, FlexAttention", "https://pytorch.org/blog/flexattention/")
+GRADIENTS = _issue(
+    "Performance of computing partial derivative", "NeuroDiffGym/neurodiffeq/issues/77"
+)
+MATCHER = _issue("Reduce HungarianMatcher's space complexity", "facebookresearch/detr/pull/606")
+MULTIVARIATE = Source(
+    "PyTorch, MultivariateNormal",
+    "https://docs.pytorch.org/docs/stable/distributions.html#multivariatenormal",
+)
+FLOWS = Source(
+    "Glow: Generative Flow with Invertible 1x1 Convolutions, section 3.2",
+    "https://arxiv.org/abs/1807.03039",
+)
+STFT = Source("PyTorch, torch.stft", "https://docs.pytorch.org/docs/stable/generated/torch.stft")

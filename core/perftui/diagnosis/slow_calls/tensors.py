@@ -7,6 +7,16 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "edges-scanned",
+        "all edges of the graph are looked at for each batch of nodes",
+        "sort the edges by source once (the begin and end of each node's own), and take those of "
+        "the batch's nodes alone; pyg-lib and DGL have such samplers",
+        sources.NEIGHBOUR_LOADER,
+        "*.__getitem__ torch.isin numpy.isin",
+        given=r"\[[\w.]*edges?(_index)?\[[01]\]\]|isin\([\w.]*edges?(_index)?\[[01]\]",
+        native=True,
+    ),
+    SlowCall(
         "searched-by-isin",
         "{call} goes through all of {x} each time",
         "sort or group {x} once before training (offsets for each key), and gather only what is "

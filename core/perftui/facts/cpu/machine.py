@@ -360,9 +360,18 @@ def wait_for_own_processes(facts: Facts) -> float:
     """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
     of child processes that neither train nor load data; 0 if they take less than a fifth of the
     cores. Unknown as for ``core_wait``."""
-    use = machine_use(facts)
-    taken = use.rest_cores or 0.0
-    return _waited(facts, taken) if use.cores and taken >= BUSY_SHARE * use.cores else 0.0
+    return _wait_for(facts, machine_use(facts).rest_cores)
+
+
+@fact
+def wait_for_loader_workers(facts: Facts) -> float:
+    """The same because of workers of the data loader."""
+    return _wait_for(facts, machine_use(facts).workers_cores)
+
+
+def _wait_for(facts: Facts, taken: float | None) -> float:
+    cores = machine_use(facts).cores
+    return _waited(facts, taken) if cores and taken and taken >= BUSY_SHARE * cores else 0.0
 
 
 def without_core_wait(facts: Facts, ns: int) -> int:
@@ -382,7 +391,8 @@ def _waited(facts: Facts, taken: float | None) -> float:
     threads = settings(facts).threads.intra_op or 1
     asked = 0 if judged_step(facts).on_device else threads * ranks_here(facts)
     own = max(asked - use.cores, 0)
-    return use.delayed * taken / ((use.other_cores or 0.0) + (use.rest_cores or 0.0) + own)
+    beside = (use.other_cores, use.rest_cores, use.workers_cores)
+    return use.delayed * taken / (sum(cores or 0.0 for cores in beside) + own)
 
 
 FEWEST_SAMPLES = 5

@@ -349,7 +349,7 @@ def line_without_gradients(facts: Facts) -> LineShare | None:
 def _loops_without_gradients(program: Program) -> tuple[tuple[int, int], ...]:
     """First and last lines of the outermost loops that call a model without gradients."""
     lines = []
-    for loop in (node for node in program.statements() if isinstance(node, Loop)):
+    for loop in (node for node in program.nodes if isinstance(node, _LOOPS)):
         # Up to the next loop around it.
         above = takewhile(lambda node: not isinstance(node, Loop), program.ancestors(loop))
         is_off = any(is_without_gradients(program, node) for node in above)

@@ -13,6 +13,7 @@ from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, rule
+from perftui.diagnosis.symptoms.data_loader.input_wait import waits_for_workers
 from perftui.facts.cpu.machine import (
     BUSY_SHARE,
     THREAD_VARIABLES,
@@ -22,9 +23,11 @@ from perftui.facts.cpu.machine import (
     core_wait,
     cpu_share,
     machine_use,
+    wait_for_loader_workers,
     wait_for_own_processes,
 )
 from perftui.facts.cpu.operators import operators
+from perftui.facts.data_loader.batch_place import batch_lines, batch_place
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, noted_of_host, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.settings import settings
@@ -367,26 +370,53 @@ _STARTING = frozenset({"Process", "Popen", "Pool", "ProcessPoolExecutor"})
 
 
 @rule(
-    when="another process that the script started takes cores from the training",
+    when="a process that the script started, or a worker, takes cores from the training",
     limits=Limits("As for loader workers.", 0.10, 0.30),
     answer="let the process block in queue.get() instead of polling, or move the process elsewhere",
 )
 def own_process(facts: Facts) -> Lost | None:
-    """A process that the script started keeps at least a fifth of the cores busy while threads of
-    the training wait for one. The cost is the longest wait of a thread."""
+    """A process that the script started, or the workers of the data loader even though their
+    batches come in time, keep at least a fifth of the cores busy while threads of the training wait
+    for one. The cost is the longest wait of a thread."""
     if facts.run is None:
         raise NotApplicableError
+    losses = [lost for lost in (_to_processes(facts), _to_workers(facts)) if lost]
+    return max(losses, key=lambda lost: lost.cost_ns, default=None)
+
+
+def _to_processes(facts: Facts) -> Lost | None:
     use, waited = machine_use(facts), wait_for_own_processes(facts)
     if not waited or use.rest_cores is None or use.cores is None:
         return None
-    line, rest, limit = line_with(facts, _STARTING), use.rest_cores, BUSY_SHARE * use.cores
+    line, rest, cores = line_with(facts, _STARTING), use.rest_cores, use.cores
     started = f"{at(line)}," if line else ""
     lost = _waiting_for_cores(
         judged_step(facts),
         waited,
         use,
         f"Other processes that the script started{started} take {rest:.1f} of "
-        f"{fmt.several(use.cores, 'core')}",
-        Figure("those processes, cores", round(rest, 1), threshold=limit),
+        f"{fmt.several(cores, 'core')}",
+        Figure("those processes, cores", round(rest, 1), threshold=BUSY_SHARE * cores),
     )
     return replace(lost, place=line_place(facts, line))
+
+
+def _to_workers(facts: Facts) -> Lost | None:
+    """Of workers that keep up; those that do not are told by the rules about waits for data. What
+    they do may be needed, and the machine small."""
+    use, waited, judged = machine_use(facts), wait_for_loader_workers(facts), judged_step(facts)
+    if not waited or use.workers_cores is None or use.cores is None:
+        return None
+    if judged.on_device or waits_for_workers(facts):
+        return None
+    lines, taken, cores = batch_lines(facts), use.workers_cores, use.cores
+    lost = _waiting_for_cores(
+        judged,
+        waited,
+        use,
+        f"The workers of the data loader take {taken:.1f} of {fmt.several(cores, 'core')}"
+        f"{f', {lines.named}' if lines and lines.named else ''}",
+        Figure("workers, cores", round(taken, 1), threshold=BUSY_SHARE * cores),
+    )
+    advice = "make what the workers do cheaper, or do it once before the training"
+    return replace(lost, place=batch_place(facts), advice=advice, worst=Severity.INFO)

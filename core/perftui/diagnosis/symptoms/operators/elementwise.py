@@ -46,8 +46,8 @@ may be of a tensor that does."""
 @trace_fact
 def pointwise(analysis: TraceAnalysis) -> Work:
     """Element-wise operators and reductions that the script calls one after another, with their
-    backward pass, without the optimizer's: a lone activation has nothing to be fused with. Only
-    calls in forward are counted."""
+    backward pass, without the optimizer's: a lone activation has nothing to be fused with. Calls in
+    backward are not counted."""
     ops = operators(analysis)
     is_top, back = ops.caller == NONE, ops.in_phase(BACKWARD)
     nodes, called = ops.named(POINTWISE_NODE.match), ops.named(POINTWISE_CALL.match) & ~back
@@ -57,7 +57,7 @@ def pointwise(analysis: TraceAnalysis) -> Work:
         chosen &= is_top
         chosen[is_top] &= one[:-2] | one[2:]
     mine = ops.within((called | nodes) & ~ops.in_phase(OPTIMIZER))
-    return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS))
+    return work_of(ops, mine, called & ops.in_phase(FORWARD, OPERATORS, OTHER))
 
 
 @trace_fact
@@ -192,7 +192,8 @@ def page_faults(facts: Facts) -> Lost | None:
         raise UnknownError("page faults of the training were not sampled")
     count = round(use.minor_faults / ranks_here(facts) * cpu.of.mean / 1e9)
     cost = min(round(use.system_share * cpu.judged.computing), count * FAULT_NS)
-    line = line_of(facts, FORWARD, _ARITHMETIC)
+    chain = pointwise.or_none(facts)
+    line = line_of(facts, chain.longest_of(FORWARD, OTHER) if chain else FORWARD, _ARITHMETIC)
     return Lost(
         cost,
         cpu.of,
@@ -251,7 +252,7 @@ def _called_one_by_one(facts: Facts) -> Lost | None:
         # Small tensors: what each call costs, not memory.
         return None
     which = "called one by one" if is_chain else "on large tensors"
-    count = ", {calls} of them in a forward pass" if is_chain else ""
+    count = ", {calls} of them outside backward" if is_chain else ""
     lost = cpu.lost(
         work,
         line_of(facts, work.longest_of(FORWARD, OTHER), _ARITHMETIC),

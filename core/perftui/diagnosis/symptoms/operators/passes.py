@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
-from perftui.analysis.steps import BACKWARD, FORWARD
+from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import operator_work
@@ -28,7 +28,12 @@ from perftui.facts.fact import Facts, trace_fact
 from perftui.facts.settings import settings
 from perftui.facts.source.lines import LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place, part_lines, second_call
-from perftui.facts.source.source_calls import call_repeated, in_own_files, matching_line
+from perftui.facts.source.source_calls import (
+    call_repeated,
+    in_own_files,
+    line_without_gradients,
+    matching_line,
+)
 from perftui.facts.step.judged_step import PYTHON_IN, host_parts
 from perftui.script.evaluation import trained_once
 from perftui.trace.model import NONE
@@ -98,12 +103,13 @@ def backward_recompute(facts: Facts) -> Lost | None:
 
 @trace_fact
 def many_passes(analysis: TraceAnalysis) -> tuple[float, Work, int]:
-    """The mean number of backward passes of a step; the calls of forward and backward shorter than
-    ``SMALL_NS``, of which one on all of the data hardly takes longer, on a GPU only its idle time
-    during any calls; and its idle time between such calls, ns. Unknown if the trace has no steps or
-    no operators."""
+    """The mean number of backward passes for each update of weights; the calls of forward and
+    backward shorter than ``SMALL_NS``, of which one on all of the data hardly takes longer, on a
+    GPU only its idle time during any calls; and its idle time between such calls, ns. Unknown if
+    the trace has no steps or no operators."""
     ops = operators(analysis)
-    passes = len(ops.marks(BACKWARD)) / ops.steps.steps
+    updates = max(len(ops.marks(OPTIMIZER)), ops.steps.steps)
+    passes = len(ops.marks(BACKWARD)) / updates
     called = ops.in_phase(FORWARD, BACKWARD)
     if ops.device is not None:
         # Few kernels of many samples take as long as many of few.
@@ -122,6 +128,9 @@ _ROWS = r"\b(jacobian|hessian)\("
 
 _SAME_GRAPH = r"\b(grad|backward)\(.*retain_graph=True"
 """Calls that run backward through a graph that is kept for the next one."""
+
+_OF_GRADIENTS = r"\bgrad\(.*create_graph=True"
+"""Calls whose gradients are part of the loss."""
 
 _OF_ELEMENT = r"\bgrad\(\s*[\w.]+\["
 """Calls that run backward for a part of a result."""
@@ -148,7 +157,7 @@ def many_backward_passes(facts: Facts) -> Lost | None:
     python = idle_in_step(work.operators, judged, between)
     python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
     cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes))
-    texts = (matching_line(facts, text, only=True) for text in (_ROWS, _SAME_GRAPH))
+    texts = (matching_line(facts, text, only=True) for text in (_ROWS, _SAME_GRAPH, _OF_GRADIENTS))
     line = next(filter(None, texts), None) or line_of(facts, BACKWARD, _OF_ELEMENT)
     return Lost(
         cost,
@@ -180,13 +189,19 @@ def repeated_forward(facts: Facts) -> Lost | None:
     judged, work = operator_work(facts), repeated_passes(facts)
     if not work.calls or _may_be_another_model(facts) or in_own_files(facts, trained_once):
         return None
-    return judged.lost(
+    line = _line_behind_backward(facts) or call_repeated(facts) or second_call(facts)
+    looped = None if line else line_without_gradients(facts)
+    lost = judged.lost(
         work,
-        _line_behind_backward(facts) or call_repeated(facts) or second_call(facts),
+        line or looped,
         "The model runs another forward pass without a backward pass in the same step, for "
         "{part}{at}.",
         "forward again",
     )
+    return replace(lost, advice=_RARELY) if looped else lost
+
+
+_RARELY = "do that every N steps, or on a part of the data"
 
 
 @rule(

@@ -21,7 +21,7 @@ from perftui.run.control import BEAT_SECONDS, Beat, read_beat, write_beat
 from perftui.run.journal import Column
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import DATA_DISK, GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, OTHER_PROGRAMS
-from perftui.telemetry import contention, cpu, data_disk, disks, memory, network, processes
+from perftui.telemetry import contention, cpu, data_disk, devices, memory, processes
 from perftui.telemetry.contention import ContentionSource, PressureSource
 from perftui.telemetry.data_disk import DataDisk, DataDiskSource, DataPlace
 from perftui.telemetry.gpu.find import Gpus, find_gpus, gpu_columns
@@ -78,16 +78,17 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
         HostSource((contention.PRESSURE_COLUMNS["memory"],), lambda _: PressureSource("memory")),
     ),
     "Disk": (
-        HostSource(disks.DISK_COLUMNS, lambda _: disks.DiskSource()),
+        HostSource(devices.DISK_COLUMNS, lambda _: devices.DiskSource()),
         HostSource(data_disk.DATA_DISK_COLUMNS, lambda run: run.data_disk),
         HostSource(data_disk.NFS_COLUMNS, lambda run: data_disk.NfsSource(run.place)),
         HostSource((contention.PRESSURE_COLUMNS["io"],), lambda _: PressureSource("io")),
     ),
     "Network": (
         HostSource(
-            (*network.NETWORK_COLUMNS, network.RETRANSMITS), lambda _: network.NetworkSource()
+            (*devices.NETWORK_COLUMNS, devices.RETRANSMITS),
+            lambda _: devices.NetworkSource(),
         ),
-        HostSource(network.INFINIBAND_COLUMNS, lambda _: network.InfinibandSource()),
+        HostSource(devices.INFINIBAND_COLUMNS, lambda _: devices.InfinibandSource()),
     ),
 }
 """In the order of sampling, and of docs/metrics.md."""

@@ -263,8 +263,6 @@ def _cpu(stat: bytes) -> tuple[str, int, int] | None:
     return name, int(fields[1]), int(fields[11]) + int(fields[12])
 
 
-PRESSURE = Path("/proc/pressure")
-
 _PRESSURE = columns("""
 pressure.cpu | % | cpu pressure | /proc/pressure/cpu |
     Share of the time in which some task waited for a core.
@@ -284,7 +282,7 @@ class PressureSource:
     No column where the kernel has no PSI (before Linux 4.20, not built in, or not Linux).
     """
 
-    def __init__(self, resource: str, root: Path = PRESSURE) -> None:
+    def __init__(self, resource: str, root: Path = Path("/proc/pressure")) -> None:
         self._path = root / resource
         self._rate = Rate()
         column, is_known = PRESSURE_COLUMNS[resource], _stalled(self._path) is not None

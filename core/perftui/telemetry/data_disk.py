@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from perftui.telemetry.disks import DiskCounters, read_disks, use
+from perftui.telemetry.devices import DiskCounters, read_disks, use
 from perftui.telemetry.files import (
     NFS,
     PROC,

@@ -109,8 +109,6 @@ def fields(content: bytes) -> dict[bytes, int]:
     return values
 
 
-MOUNTINFO = Path("/proc/self/mountinfo")
-
 NETWORK = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "virtiofs", "ceph"),
@@ -142,7 +140,7 @@ class Mount:
     """Mounted device or share, such as ``/dev/sda1`` or ``server:/export``."""
 
 
-def mount_of(path: Path, mountinfo: Path = MOUNTINFO) -> Mount | None:
+def mount_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> Mount | None:
     """The file system that holds the absolute ``path``, by the lines of proc_pid_mountinfo(5); None
     if there are none, or none fits."""
     return mount_holding(str(path), mounts_in(read_or_empty(str(mountinfo))))

@@ -13,9 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perftui.telemetry.data_disk import counted_disk
-from perftui.telemetry.disks import COUNTED, DISK_COLUMNS, DiskSource, RealDevices, parse
+from perftui.telemetry.devices import (
+    COUNTED,
+    DISK_COLUMNS,
+    DiskSource,
+    InfinibandSource,
+    NetworkSource,
+    RealDevices,
+    parse,
+    retransmits,
+)
 from perftui.telemetry.files import mount_of
-from perftui.telemetry.network import InfinibandSource, NetworkSource, retransmits
 from tests.telemetry_given import names_of, sampled, write
 
 Nic = namedtuple("Nic", "bytes_recv bytes_sent errin errout dropin dropout")

@@ -17,8 +17,8 @@ from perftui.telemetry.contention import (
     ThreadSource,
 )
 from perftui.telemetry.data_disk import DataDiskSource, DataPlace, NfsSource
+from perftui.telemetry.devices import InfinibandSource, NetworkSource
 from perftui.telemetry.memory import PssSource, SharedMemorySource
-from perftui.telemetry.network import InfinibandSource, NetworkSource
 from perftui.telemetry.processes import Roles
 from perftui.telemetry.source import PartialSource, Sampler
 from tests.telemetry_given import sampled, write

@@ -94,8 +94,7 @@ FILES = {
     "replay": "show",
     "demo": "run",
     "diagnose": "run",
-    "undo": "apply",
-    **dict.fromkeys(("try", "tune", "isolate", "compare"), "experiments"),
+    **dict.fromkeys(("try", "tune", "isolate", "compare", "apply", "undo"), "experiments"),
     **dict.fromkeys(("doctor", "probe"), "machine"),
     **dict.fromkeys(("explain", "schema", "skill", "mcp", "keys"), "reference"),
 }

@@ -89,7 +89,13 @@ def runs_directory(line: CommandLine, directory: Path | None = None) -> Path:
 def _by_word(word: str, rank: int | None, runs: Path) -> Target:
     """The run that a directory is or holds, else a trace in it; a file, or a run by its id."""
     if is_url(word):
-        return _remote(word, rank)
+        shown = without_secrets(word)
+        with refusing(TraceError, OSError), waiting(f"looking for traces in {shown}") as tell:
+            path = mirror(word, lambda n, m: tell(f"{shown}: {n} of {m} traces found"))
+            target = Target(path) if path.is_file() else _trace_inside(path, rank)
+            file = named(str(target.path))
+            fill(target.path, lambda n, m: tell(f"copying {file}: {size(n)} of {size(m)}"))
+        return replace(target, notes=tuple(map(named, target.notes)))
     path = Path(word)
     try:
         if path.is_dir():
@@ -105,17 +111,6 @@ def _by_word(word: str, rank: int | None, runs: Path) -> Target:
         f"{path.absolute()} is a pipe or a device, but a trace is read more than once: save it to "
         "a file"
     )
-
-
-def _remote(url: str, rank: int | None) -> Target:
-    """The local copy of a remote trace; of a directory, the trace that is to be opened."""
-    shown = without_secrets(url)
-    with refusing(TraceError, OSError), waiting(f"looking for traces in {shown}") as tell:
-        path = mirror(url, lambda n, m: tell(f"{shown}: {n} of {m} traces found"))
-        target = Target(path) if path.is_file() else _trace_inside(path, rank)
-        file = named(str(target.path))
-        fill(target.path, lambda n, m: tell(f"copying {file}: {size(n)} of {size(m)}"))
-    return replace(target, notes=tuple(map(named, target.notes)))
 
 
 def run_by_id(word: str, runs: Path) -> Path:

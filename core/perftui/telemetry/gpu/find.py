@@ -229,7 +229,17 @@ def find_gpus(
     try:
         library, count = _opened(partial(open_nvml, nvml))
     except NoGpuError as reason:
-        return _without_nvidia(str(reason), amdsmi, pci)
+        vendors = other_vendors(pci)
+        reasons = [str(reason)]
+        try:
+            library, handles = _opened(partial(open_amdsmi, amdsmi))
+        except NoGpuError as error:
+            if AMD in vendors:
+                reasons.append(f"AMD GPU: {error}")
+        else:
+            return _together([partial(_amd, library, *item) for item in enumerate(handles)])
+        reasons += [f"{vendor} GPUs are not sampled" for vendor in sorted(vendors - {AMD})]
+        return Gpus(no_gpu="; ".join(reasons))
     return _together([partial(_card, library, number, pids) for number in range(count)])
 
 
@@ -240,20 +250,6 @@ def _opened(task: Callable[[], T]) -> T:
     if isinstance(result, Exception):
         raise NoGpuError(f"the GPU driver: {_why(result)}") from result
     return result
-
-
-def _without_nvidia(reason: str, amdsmi: ModuleType | None, pci: Path) -> Gpus:
-    vendors = other_vendors(pci)
-    reasons = [reason]
-    try:
-        library, handles = _opened(partial(open_amdsmi, amdsmi))
-    except NoGpuError as error:
-        if AMD in vendors:
-            reasons.append(f"AMD GPU: {error}")
-    else:
-        return _together([partial(_amd, library, *item) for item in enumerate(handles)])
-    reasons += [f"{vendor} GPUs are not sampled" for vendor in sorted(vendors - {AMD})]
-    return Gpus(no_gpu="; ".join(reasons))
 
 
 def _together(tasks: list[Callable[[], Gpus]]) -> Gpus:

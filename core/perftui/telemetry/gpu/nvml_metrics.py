@@ -179,8 +179,6 @@ class FieldValue:
         return METRICS[self.name].column(device.prefix, source, device.kind)
 
 
-LINK_COUNT = FieldValue("", "NVLINK_LINK_COUNT")
-
 FIELD_VALUES = (
     FieldValue("memory_temperature", "MEMORY_TEMP"),
     *(
@@ -198,7 +196,7 @@ class FieldValueSource:
     def __init__(self, nvml: Any, device: Device) -> None:
         self._nvml = nvml
         self._device = device
-        links = or_none(self._one, LINK_COUNT)
+        links = or_none(self._one, FieldValue("", "NVLINK_LINK_COUNT"))
         self.has_nvlink = None if links is None else links > 0
         self.missing: dict[str, str] = {}
         self._fields: list[FieldValue] = []

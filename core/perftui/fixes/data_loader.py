@@ -12,7 +12,12 @@ from dataclasses import replace
 from perftui import format as fmt
 from perftui.facts.cpu.machine import has_gpu
 from perftui.facts.data_loader.input_wait import wait_pattern
-from perftui.facts.data_loader.loader import LoaderFacts, loader_work, training_loader
+from perftui.facts.data_loader.loader import (
+    PREFETCH_FACTOR,
+    LoaderFacts,
+    loader_work,
+    training_loader,
+)
 from perftui.facts.fact import Facts
 from perftui.fixes.fix import CallChange, fix
 from perftui.fixes.option import Risk
@@ -387,9 +392,6 @@ def lacks_workers(loader: LoaderFacts) -> str:
     return "" if loader.num_workers else "the loader has no workers"
 
 
-DEFAULT = 2
-"""torch's ``prefetch_factor`` for a loader with workers that is given none."""
-
 DEEPER = 4
 """Times as long a queue, if it is not known how many batches a pause of the workers lasts."""
 
@@ -409,23 +411,19 @@ def loader_prefetch(facts: Facts) -> CallChange | None:
     loader = training_loader(facts)
     if loader is None:
         return None
-    now = loader.prefetch_factor or DEFAULT
-    wanted = _factor(facts, loader, now)
-    title = f"prefetch_factor {now} -> {wanted}" if wanted > now else "a longer queue of batches"
-    why_not = _why_not_deeper(facts, loader, now, wanted)
-    return loader_change(loader, title, {"prefetch_factor": wanted}, why_not)
-
-
-def _factor(facts: Facts, loader: LoaderFacts, now: int) -> int:
-    """As many batches of each worker as bridge the steps from one long wait to the next, and fit
-    into memory."""
+    now = loader.prefetch_factor or PREFETCH_FACTOR
+    # As many batches of each worker as bridge the steps from one long wait to the next, and fit
+    # into memory.
     workers, pattern, work = loader.num_workers or 1, wait_pattern(facts), loader_work(facts)
     wanted = DEEPER * now
     if pattern is not None and pattern.is_regular and pattern.every > 1:
         wanted = max(2 * now, math.ceil(pattern.every / workers))
     if work and work.batch_bytes:
         wanted = min(wanted, LARGEST_QUEUE // (workers * work.batch_bytes))
-    return max(min(wanted, MOST), 1)
+    wanted = max(min(wanted, MOST), 1)
+    title = f"prefetch_factor {now} -> {wanted}" if wanted > now else "a longer queue of batches"
+    why_not = _why_not_deeper(facts, loader, now, wanted)
+    return loader_change(loader, title, {"prefetch_factor": wanted}, why_not)
 
 
 def _why_not_deeper(facts: Facts, loader: LoaderFacts, now: int, wanted: int) -> str:

@@ -77,7 +77,14 @@ def backward_once(program: Program, line: int) -> Sequence[Edit]:
         raise PatchRefusedError(f"line {line} does more than run backward from a loss")
     row = _row(program, statement)
     if len(row) > 1:
-        return _row_summed(program, row)
+        calls = [call for node in row if (call := _backward(node)) is not None]
+        losses = [_loss(call) for call in calls]
+        if len(set(losses)) < len(losses):
+            raise PatchRefusedError("backward runs twice from one loss")
+        text = ast.unparse(ast.Call(calls[-1].func, calls[-1].args, calls[-1].keywords))
+        once = text.replace(losses[-1], f"({' + '.join(losses)})", 1)
+        removed = [remove(program, node) for node in row[:-1]]
+        return [*removed, ReplaceExpression(program.span(calls[-1]), once)]
     loop = program.parents[statement]
     if not isinstance(loop, ast.For) or not _keeps_graph(call):
         raise PatchRefusedError(f"no other backward pass of the same graph is next to line {line}")
@@ -102,17 +109,6 @@ def _row(program: Program, statement: ast.stmt) -> list[ast.stmt]:
             break
         last += 1
     return block[first : last + 1]
-
-
-def _row_summed(program: Program, row: list[ast.stmt]) -> Sequence[Edit]:
-    calls = [call for node in row if (call := _backward(node)) is not None]
-    losses = [_loss(call) for call in calls]
-    if len(set(losses)) < len(losses):
-        raise PatchRefusedError("backward runs twice from one loss")
-    text = ast.unparse(ast.Call(calls[-1].func, calls[-1].args, calls[-1].keywords))
-    once = text.replace(losses[-1], f"({' + '.join(losses)})", 1)
-    removed = [remove(program, node) for node in row[:-1]]
-    return [*removed, ReplaceExpression(program.span(calls[-1]), once)]
 
 
 def _backward(statement: ast.stmt) -> ast.Call | None:
@@ -208,8 +204,7 @@ def no_grad(program: Program, line: int) -> Sequence[Edit]:
     A backward pass through the evaluation would raise an error."""
     # The outermost loop around ``line`` that only evaluates, under ``torch.no_grad()``.
     loop = evaluation_loop(program, line)
-    header = f"with {module_name(program, 'torch')}.no_grad()"
-    return (wrap(program, loop.lineno, loop.end_lineno or loop.lineno, header),)
+    return (wrap(program, loop, loop, f"with {module_name(program, 'torch')}.no_grad()"),)
 
 
 _SPEC = CallSpec(

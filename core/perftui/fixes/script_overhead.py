@@ -172,7 +172,7 @@ def seldom(program: Program, line: int, *, may_evaluate: bool = False) -> Sequen
         if trains(program, inside):
             raise PatchRefusedError(f"line {line} is part of the training step")
         within = observers(program, inside, may_evaluate=may_evaluate)
-        return (_under(within, rarer_within(condition, SELDOM), program),)
+        return (wrap(program, within[0], within[-1], rarer_within(condition, SELDOM)),)
     around = observers(program, condition.around, may_evaluate=may_evaluate)
     if len(around) > 1:
         line = around[-1].lineno
@@ -195,12 +195,7 @@ def _now_and_then(program: Program, place: StepStatement, may_evaluate: bool) ->
     with contextlib.suppress(*(() if place.of_many else (PatchRefusedError,))):
         if place.of_many or may_evaluate or any(map(saves, together)):
             header += f" or {counter} == {last_turn(place, counter)}"
-    return _under(together, header, program)
-
-
-def _under(statements: Sequence[ast.stmt], header: str, program: Program) -> Edit:
-    first, last = statements[0], statements[-1]
-    return wrap(program, first.lineno, last.end_lineno or last.lineno, header)
+    return wrap(program, together[0], together[-1], header)
 
 
 @fix(what="log, print or save only every tenth time", risks=(Risk.SELDOM,))

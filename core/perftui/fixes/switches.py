@@ -34,8 +34,6 @@ def _call(name: str, argument: str, *modules: str) -> CallSpec:
 
 THREADS_CALL = _call("set_num_threads", "threads")
 ANOMALY_CALL = _call("set_detect_anomaly", "mode", "torch.autograd", "torch.autograd.anomaly_mode")
-_SET_DETERMINISTIC = _call("use_deterministic_algorithms", "mode")
-_SET_ONEDNN = _call("set_flags", "_enabled", "torch.backends.mkldnn")
 
 
 def _switched(
@@ -119,7 +117,7 @@ def deterministic_off(facts: Facts) -> CallChange | None:
         return None
     return _switched(
         setup.place("use_deterministic_algorithms"),
-        _SET_DETERMINISTIC,
+        _call("use_deterministic_algorithms", "mode"),
         {"deterministic": False},
         "deterministic algorithms off",
         "torch.use_deterministic_algorithms(False)",
@@ -139,7 +137,7 @@ def onednn_on(facts: Facts) -> CallChange | None:
     missing = setup.mkldnn.available is False
     return _switched(
         setup.place("mkldnn.enabled"),
-        _SET_ONEDNN,
+        _call("set_flags", "_enabled", "torch.backends.mkldnn"),
         {"onednn": True},
         "oneDNN on",
         "leave torch.backends.mkldnn.enabled as it is",
@@ -265,6 +263,6 @@ def autocast_bf16(program: Program, _: int) -> Sequence[Edit]:
             "forward and backward are not separate statements in the body of the loop"
         )
     covered = loop.body[forward[0] : backward[0]]
-    first, last = covered[0].lineno, covered[-1].end_lineno or covered[-1].lineno
     torch = module_name(program, "torch")
-    return (wrap(program, first, last, f'with {torch}.autocast("cuda", dtype={torch}.bfloat16)'),)
+    header = f'with {torch}.autocast("cuda", dtype={torch}.bfloat16)'
+    return (wrap(program, covered[0], covered[-1], header),)

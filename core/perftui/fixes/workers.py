@@ -337,7 +337,18 @@ def _unsafe(facts: Facts, loader: LoaderFacts) -> str:
         return (
             "the samples are already tensors in memory: copying them between processes costs more"
         )
-    return _refused_by_spawn(facts, loader)
+    # Workers that are not forked import the script again and receive everything pickled.
+    if loader.start_method in (None, "fork"):
+        return ""
+    if loader.collate_is_lambda:
+        return f"collate_fn is a lambda, which cannot be sent to workers ({loader.start_method})"
+    again = f"workers start by {loader.start_method}, which runs the script again"
+    guarded = _has_main_guard(facts)
+    if guarded is None:
+        return f"{again}, and the command does not show which script that is"
+    if not guarded:
+        return f'{again}: it needs `if __name__ == "__main__":` around the training'
+    return ""
 
 
 def _without_gain(facts: Facts, wanted: int) -> str:
@@ -353,22 +364,6 @@ def _without_gain(facts: Facts, wanted: int) -> str:
         f"{handed} to hand over, {cost.cores:.1f} cores are left for both, and the step would take "
         f"{then} instead of {now}"
     )
-
-
-def _refused_by_spawn(facts: Facts, loader: LoaderFacts) -> str:
-    """Why workers that are not forked would fail: they import the script again and receive
-    everything pickled; else empty."""
-    if loader.start_method in (None, "fork"):
-        return ""
-    if loader.collate_is_lambda:
-        return f"collate_fn is a lambda, which cannot be sent to workers ({loader.start_method})"
-    again = f"workers start by {loader.start_method}, which runs the script again"
-    guarded = _has_main_guard(facts)
-    if guarded is None:
-        return f"{again}, and the command does not show which script that is"
-    if not guarded:
-        return f'{again}: it needs `if __name__ == "__main__":` around the training'
-    return ""
 
 
 def _has_main_guard(facts: Facts) -> bool | None:

@@ -11,7 +11,7 @@ import pytest
 from perftui.fixes.compilation import channels_last, compile_dynamic, compile_fix, recompute_off
 from perftui.fixes.fix import Plan
 from perftui.fixes.gradients import ddp_all_used, ddp_bucket_view, no_grad
-from perftui.fixes.script_overhead import affinity_off, collect_off, evaluate_less_often, seldom
+from perftui.fixes.script_overhead import collect_off, evaluate_less_often, seldom
 from perftui.fixes.source.calls import CallSpec, removed
 from perftui.fixes.source.patching import apply_edits, call_patch
 from perftui.fixes.switches import autocast_bf16, cudnn_benchmark, cudnn_search_off, tf32
@@ -49,7 +49,6 @@ def difference(plan: Plan, source: str) -> list[str]:
 
 
 COLLECT = collect_off.plan
-AFFINITY = affinity_off.plan
 
 WRITTEN = {
     "a call in the loop": (COLLECT, "import gc\nfor x in y:\n    f(x)\n    gc.collect()  # here\n"),

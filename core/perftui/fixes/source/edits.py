@@ -129,7 +129,6 @@ def edit_of(now: Decided, value: Literal) -> Edit:
     return AddKeyword(now.place, now.keyword, text)
 
 
-_LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _AFTER_HEAD = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
     *(ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith),
@@ -188,7 +187,7 @@ def insert_behind(
     refused where the line would not run, or a name that it reads may have no value there."""
     chain = _chain(program, statement)
     last, after = chain[-1], program.block(statement)
-    if isinstance(last, _LEAVING):
+    if isinstance(last, (ast.Return, ast.Raise, ast.Break, ast.Continue)):
         raise PatchRefusedError(f"nothing after line {last.end_lineno} runs")
     if any(_is_future(node) for node in after[after.index(last) + 1 :]):
         raise PatchRefusedError("nothing may come before an import from __future__")
@@ -207,24 +206,18 @@ def insert_after_imports(program: Program, text: str) -> InsertLine:
     return insert_behind(program, imports[-1], text)
 
 
-def wrap(program: Program, first: int, last: int, header: str) -> WrapBlock:
-    """The statements that fill the lines from ``first`` to ``last``, under ``header:``; refused
-    where the lines hold other than whole statements of one block, these mean something else in a
-    block, or a name in ``header`` may have no value before."""
-    lines = f"lines {first} to {last}"
-    inside = [n for n in program.statements() if first <= first_line(n) and last_line(n) <= last]
-    outer = [node for node in inside if not set(program.ancestors(node)) & set(inside)]
-    blocks = [program.block(node) for node in outer]
-    if not outer or any(block is not blocks[0] for block in blocks):
-        raise PatchRefusedError(f"{lines} are not statements of one block")
-    if first_line(outer[0]) != first or last_line(outer[-1]) != last:
-        raise PatchRefusedError(f"{lines} begin or end within a statement")
-    ending = _chain(program, outer[-1])
-    if _chain(program, outer[0])[0] is not outer[0] or ending[-1] is not outer[-1]:
+def wrap(program: Program, first: ast.stmt, last: ast.stmt, header: str) -> WrapBlock:
+    """The statements of one block from ``first`` to ``last`` under ``header:``; refused where they
+    share a line with others, mean something else in a block, or a name in ``header`` may have no
+    value before."""
+    ending = _chain(program, last)
+    if _chain(program, first)[0] is not first or ending[-1] is not last:
+        lines = f"lines {first.lineno} to {last_line(last)}"
         raise PatchRefusedError(f"{lines} begin or end within a line of several statements")
-    _refuse_unlike(program, outer)
-    refuse_unbound(program, outer[0], f"{header}: pass", before=True)
-    return WrapBlock(program.span(outer[0]), program.span(ending[0]), header)
+    block = program.block(first)
+    _refuse_unlike(program, block[block.index(first) : block.index(last) + 1])
+    refuse_unbound(program, first, f"{header}: pass", before=True)
+    return WrapBlock(program.span(first), program.span(ending[0]), header)
 
 
 def remove(program: Program, statement: ast.stmt) -> RemoveStatement:

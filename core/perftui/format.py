@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
-_DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -54,7 +53,7 @@ def size(count: float) -> str:
 
 def rate(value: float, unit: str) -> str:
     """A rate with a decimal prefix, as hardware is sold: ``25 GB/s``, ``712 TFLOP/s``."""
-    for factor, prefix in _DECIMAL:
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         # A value that would round up to a thousand of the smaller unit belongs to this one.
         if abs(value) >= 0.9995 * factor:
             return f"{_digits(value / factor)} {prefix}{unit}"

@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (472, 107_404), "tests": (529, 95_464)}
+MOST = {"core and tui": (470, 107_142), "tests": (529, 95_461)}
 """Files and lines."""
 
 ROWS = (

@@ -136,15 +136,7 @@ class PerftuiApp(Session):
             # without this, SIGCONT that another thread takes (1 of 40 times) leaves the screen
             # empty after `fg` until the next key.
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.exit)
-        self._wait_for_first_message()
-        self.set_interval(LOADING_SECONDS, self._show_loading)
-        if self.once_made is not None:
-            self.once_made()
-        for note in self.notes:
-            self.notify(printable(note), markup=False, timeout=10)
-
-    def _wait_for_first_message(self) -> None:
-        """Let the first frame show what is read, if that does not take long."""
+        # The first frame shows what is read, if that does not take long.
         self.shows_frames = True
         for source in self._sources[:1]:
             word = source.first_message(FIRST_MESSAGE_SECONDS)
@@ -152,6 +144,11 @@ class PerftuiApp(Session):
                 self.on_snapshot_received(word)
             self.call_after_refresh(source.is_drawn.set)
         self.screen.refresh()
+        self.set_interval(LOADING_SECONDS, self._show_loading)
+        if self.once_made is not None:
+            self.once_made()
+        for note in self.notes:
+            self.notify(printable(note), markup=False, timeout=10)
 
     def on_unmount(self) -> None:
         """Stop reading when the app ends, and start nothing that nobody would see."""

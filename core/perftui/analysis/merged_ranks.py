@@ -42,9 +42,6 @@ class RankClock:
     """Number of collectives in both traces."""
 
 
-_TRACK = Track("", "overview", "", "steps and phases")
-
-
 def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
     """The steps and ``find_phases`` of one rank, as a trace of one track on its own clock: a row
     for each step and each interval of a phase."""
@@ -76,7 +73,7 @@ def rank_overview(analysis: TraceAnalysis) -> TraceAnalysis:
         depth=np.zeros(len(start), dtype=np.int16),
         names=tuple(names),
         categories=DERIVED,
-        tracks=(_TRACK,) if len(start) else (),
+        tracks=(Track("", "overview", "", "steps and phases"),) if len(start) else (),
         origin=of.origin,
         wall_origin=of.wall_origin,
     )

@@ -20,9 +20,6 @@ from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
 from perftui.telemetry.gpu.names import gpu_prefixes
 
-COMMIT_LETTERS = 10
-DIRTY = "with uncommitted changes"
-
 
 class Effect(str, enum.Enum):
     """What a difference means for the comparison of both runs."""
@@ -226,14 +223,8 @@ def _command(before: Sequence[str], after: Sequence[str]) -> Iterator[Difference
 
 
 def _source(manifest: Manifest) -> str:
-    commit = (manifest.git_commit or "")[:COMMIT_LETTERS]
-    return f"{commit} {DIRTY}" if commit and manifest.git_dirty else commit
-
-
-LOADER_ARGUMENTS = (
-    *("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size"),
-)
-OPTIMIZER_ARGUMENTS = ("class_name", "fused", "foreach", "capturable")
+    commit = (manifest.git_commit or "")[:10]
+    return f"{commit} with uncommitted changes" if commit and manifest.git_dirty else commit
 
 
 InForce = Mapping[str, Any]
@@ -257,9 +248,11 @@ def in_force(run: Facts) -> InForce:
     optimizers = setup.optimizers or ()
     # The optimizer with the most tensors.
     optimizer = max(optimizers, key=lambda row: row.parameters or 0, default=None)
+    of_loader = ("num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "batch_size")
+    of_optimizer = ("class_name", "fused", "foreach", "capturable")
     return {
-        **{name: getattr(loader, name) for name in LOADER_ARGUMENTS if loader},
-        **{name: getattr(optimizer, name) for name in OPTIMIZER_ARGUMENTS if optimizer},
+        **{name: getattr(loader, name) for name in of_loader if loader},
+        **{name: getattr(optimizer, name) for name in of_optimizer if optimizer},
         **(dict(_switches(setup)) if setup != Settings() else {}),
     }
 

@@ -200,9 +200,8 @@ class History:
         if self.now.unusable:
             return None
         runs = (*self.before, self.now)
-        return levels([run.usual_ns or 1 for run in runs], [noise_of(run.steps) for run in runs])[
-            -1
-        ]
+        steps, floors = [run.usual_ns or 1 for run in runs], [noise_of(run.steps) for run in runs]
+        return levels(steps, floors)[-1]
 
     @property
     def slower(self) -> float | None:

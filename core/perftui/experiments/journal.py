@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 PROOF_SCHEMA = 1
 
-SUFFIX = ".proof.json"
-
 LARGEST = 1 << 20
 """Bytes beyond which a file is none of ours."""
 
@@ -131,7 +129,7 @@ def read_proof(directory: Path, fix: str) -> Proof | None:
 
 
 def _path(directory: Path, fix: str) -> Path:
-    return directory / f"{_UNSAFE.sub('_', fix)}{SUFFIX}"
+    return directory / f"{_UNSAFE.sub('_', fix)}.proof.json"
 
 
 SCHEMA = 1
@@ -230,7 +228,7 @@ def journal_of(first: Path, directory: Path) -> Journal:
 
     It cannot where a patch was taken back since, or the run recorded last is gone: what was
     measured on top of them says nothing of the training as it is now."""
-    journal = read_journal(directory / NAME)
+    journal = read_or_none(directory / NAME, Journal, SCHEMA, "the journal of a tuning")
     new = Journal(str(first), str(first))
     if journal is None or journal.first != str(first):
         return new
@@ -238,11 +236,6 @@ def journal_of(first: Path, directory: Path) -> Journal:
     written = ((row.path, row.fix, row.title) for row in journal.kept if row.path)
     goes_on = stand.issuperset(written) and is_run_directory(Path(journal.base))
     return journal if goes_on else new
-
-
-def read_journal(path: Path) -> Journal | None:
-    """The journal at ``path``; None where there is none that this version can read."""
-    return read_or_none(path, Journal, SCHEMA, "the journal of a tuning")
 
 
 def write_journal(directory: Path, journal: Journal) -> None:

@@ -6,7 +6,7 @@ import enum
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle, pairwise
 from pathlib import Path
 from statistics import median
@@ -287,10 +287,6 @@ class Costs:
         return f"peak memory {where} {fmt.size(before)} -> {fmt.size(after)}"
 
 
-NO_COSTS = Costs()
-"""Before the first pair."""
-
-
 def costs_of(runs: Sequence[TrialRun]) -> Costs:
     """The costs that the ``runs`` of a trial show."""
     arms = [[run for run in runs if run.arm is arm] for arm in Arm]
@@ -340,7 +336,7 @@ class Progress:
     """Arguments that are in force and differ."""
     notes: tuple[str, ...] = ()
     losses: LossCheck = NO_LOSSES
-    costs: Costs = NO_COSTS
+    costs: Costs = field(default_factory=Costs)
     workers: tuple[CurvePoint, ...] = ()
     """Steps with several numbers of loader workers, of which the best is tried; empty for other
     fixes, and where the number was measured before."""
@@ -408,10 +404,6 @@ class NextRun:
         return "another run without the fix, to compare losses"
 
 
-Began = Callable[[NextRun], object]
-"""Called before each run."""
-
-
 @dataclass(frozen=True)
 class TrialSetup:
     """How the runs of a trial are made."""
@@ -421,7 +413,8 @@ class TrialSetup:
     steps: int
     """The length of each."""
     cancelled: threading.Event
-    began: Began = lambda _: None
+    began: Callable[[NextRun], object] = lambda _: None
+    """Called before each run."""
 
     def measure(self, arm: Arm, launch: Launch, run: NextRun | None = None) -> TrialRun:
         """One run of ``launch`` to its end, announced as ``run``."""

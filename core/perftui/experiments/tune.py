@@ -45,9 +45,6 @@ def record(launch: Launch, setup: TrialSetup) -> Path:
     return root
 
 
-Offers = Callable[[Path], Sequence[FixOption]]
-"""The fixes for what the run in a directory shows, best first."""
-
 PAIRS = 9
 """Most pairs for each fix: what nine do not show is worth no more time beside the others."""
 
@@ -82,13 +79,16 @@ Event = Trying | Keeping | Journal | Tuned
 
 
 def tune(
-    first: Path, setup: TrialSetup, offers: Offers, deadline: float = float("inf")
+    first: Path,
+    setup: TrialSetup,
+    offers: Callable[[Path], Sequence[FixOption]],
+    deadline: float = float("inf"),
 ) -> Iterator[Event]:
     """Tune the training of the run at ``first``; the journal is kept beside the runs of trials.
 
-    The fixes of all findings are tried in their order, each on top of what was kept; what is
-    proven is written to the source where it can be, and the training is diagnosed anew. No fix is
-    begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
+    The fixes that ``offers`` has for a run are tried in their order, each on top of what was kept;
+    what is proven is written to the source where it can be, and the training diagnosed anew. No fix
+    is begun after ``deadline``, by ``time.monotonic``. A journal of the same run is gone on with.
     Yields the journal at the beginning and after each fix. What a fix is found to gain is kept as
     its proof, as that of a trial is.
 

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 ROUNDS = 5
 """Each goes through all ceilings, so that a short disturbance is not in all of one."""
 
-COPY_BYTES = 128 << 20
-MEMORY_BYTES = 512 << 20
-"""Far more than caches hold."""
-CPU_BYTES = 256 << 20
-
 LARGEST_GPU, LARGEST_CPU = 8192, 4096
 SMALLEST = 256
 """Rows of square matrices."""
@@ -96,7 +91,8 @@ def gpu_tasks(torch: Any) -> list[Task]:
         Task("host to device, pageable", "B/s", _copy(torch, to_device=True, pinned=False)),
         Task("device to host, pinned", "B/s", _copy(torch, to_device=False, pinned=True)),
         Task("device to host, pageable", "B/s", _copy(torch, to_device=False, pinned=False)),
-        Task("device memory", "B/s", _memory(torch, "cuda", MEMORY_BYTES)),
+        # Far more than caches hold.
+        Task("device memory", "B/s", _memory(torch, "cuda", 512 << 20)),
         Task("matrix, float32", "FLOP/s", _product(torch, "cuda", torch.float32, "highest")),
         *(tf32 if is_ampere and is_nvidia else ()),
         Task(f"matrix, {half[0]}", "FLOP/s", _product(torch, "cuda", half[1], "highest")),
@@ -107,7 +103,7 @@ def cpu_tasks(torch: Any) -> list[Task]:
     """The ceilings of the processor."""
     float32, bfloat16 = torch.float32, torch.bfloat16
     return [
-        Task("CPU memory", "B/s", _memory(torch, "cpu", CPU_BYTES)),
+        Task("CPU memory", "B/s", _memory(torch, "cpu", 256 << 20)),
         Task("CPU matrix, float32", "FLOP/s", _product(torch, "cpu", float32, "highest")),
         Task("CPU matrix, bfloat16", "FLOP/s", _product(torch, "cpu", bfloat16, "highest")),
     ]
@@ -148,7 +144,7 @@ def _timed(run: Run, wait: Run, times: int) -> float:
 
 def _copy(torch: Any, *, to_device: bool, pinned: bool) -> Prepare:
     def prepare(_: float) -> tuple[Run, float, str]:
-        size = min(COPY_BYTES, torch.cuda.mem_get_info()[0] // 16)
+        size = min(128 << 20, torch.cuda.mem_get_info()[0] // 16)
         # Written to, so that the system provides all of its pages.
         host = torch.ones(size, dtype=torch.uint8)
         host = host.pin_memory() if pinned else host

@@ -146,10 +146,8 @@ class SpoolDrain:
             process.workers.notes(notes)
 
     def _finish_workers(self, process: _Process) -> None:
-        if process.workers is not None:
-            process.workers.finish()
-            if lost := process.workers.lost:
-                self._journals(process).warn(f"{lost} rows of workers could not be written")
+        if process.workers is not None and (lost := process.workers.finish()):
+            self._journals(process).warn(f"{lost} rows of workers could not be written")
 
     def _finish_journals(self, process: _Process) -> None:
         journals = self._journals(process)
@@ -199,19 +197,13 @@ class SpoolDrain:
         process.rings = ring.header.rings_before + 1
 
     def _begin(self, process: _Process, header: RingHeader) -> RankJournals:
-        rank = max(header.rank, 0)
+        rank = claimed = max(header.rank, 0)
         if rank in self._ranks:
             rank = next(n for n in itertools.count(header.world_size) if n not in self._ranks)
         self._ranks.add(rank)
         layout = self._layout.rank(rank)
         journals = process.journals = RankJournals(layout, self._spool, self._faults)
         process.workers = LoaderWorkers(self._spool, header.pid, layout.workers, self._faults)
-        self._identify(journals, header, rank)
-        return journals
-
-    def _identify(self, journals: RankJournals, header: RingHeader, rank: int) -> None:
-        """Report why a process did not get the rank that it claims."""
-        claimed = max(header.rank, 0)
         before = self._processes.get(self._holders.get(claimed, -1))
         self._holders[claimed] = header.pid
         if before is not None and self._was_over(before, header.wall_ns):
@@ -221,6 +213,7 @@ class SpoolDrain:
                 f"process {header.pid} reports rank {header.rank}, which another process already "
                 f"has; it is recorded as rank {rank}"
             )
+        return journals
 
     def _was_over(self, process: _Process, when: int) -> bool:
         """Whether ``process`` has ended and was idle from ``when`` on (wall clock, ns)."""

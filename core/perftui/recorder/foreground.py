@@ -167,8 +167,6 @@ FORWARDED = frozenset(signal.valid_signals()) - OWN - {signal.SIGKILL, signal.SI
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 """Signals that the kernel sends to a whole job. Others from the kernel are about ourselves."""
 
-ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
-
 
 def run_as_command(launch: Launch) -> NoReturn:
     """Run ``launch`` and end as it ended: with its exit code, or by the signal that killed it.
@@ -233,7 +231,7 @@ def _follow(recording: RunRecorder, attachment: Attachment, signals: SignalQueue
         relay.settle()
     while not all(relay.settled.is_set() for relay in attachment.relays):
         received = signals.wait(POLL_SECONDS)
-        if received is not None and received.number in ENDING:
+        if received is not None and received.number in (*FROM_TERMINAL, signal.SIGTERM):
             break
     return returncode
 

@@ -56,9 +56,6 @@ LINKED = "inject"
 """Directory in the spool with a link to that file. Python writes the compiled file beside the link,
 even where perftui is installed read-only or without compiled files."""
 
-ENVIRONMENT = "environment"
-"""Target of the overrides that are variables."""
-
 SOURCE = "source"
 """Target of the overrides that run a patched copy in place of a file."""
 
@@ -85,7 +82,7 @@ def training_environment(
     # All overrides: the agent notes the outcome of each.
     environment[OVERRIDES_VARIABLE] = msgspec.json.encode(overrides).decode()
     for override in overrides:
-        for name, value in override.arguments.items() if override.target == ENVIRONMENT else ():
+        for name, value in override.arguments.items() if override.target == "environment" else ():
             if value is None:
                 environment.pop(name, None)
             else:

@@ -210,11 +210,6 @@ class LoaderWorkers:
         self._loaders: dict[int, int] = {}
         self._start = self._due = time.perf_counter_ns()
 
-    @property
-    def lost(self) -> int:
-        """Rows that could not be written."""
-        return self._journal.lost
-
     def notes(self, notes: Sequence[Note]) -> None:
         """Learn from the ``loader`` notes which process serves which loader."""
         for note in notes:
@@ -237,13 +232,14 @@ class LoaderWorkers:
             self._due = now + min(max((now - self._start) // SLOWER_BY, SHORTEST), LONGEST)
             self._look(now, is_last=False)
 
-    def finish(self) -> None:
-        """Write the rest and close."""
+    def finish(self) -> int:
+        """Write the rest and close; returns how many rows could not be written."""
         self._look(time.perf_counter_ns(), is_last=True)
         for page in self._pages.values():
             page.reader.close()
         self._pages.clear()
         self._journal.close()
+        return self._journal.lost
 
     def _look(self, now: int, is_last: bool) -> None:
         self._find()

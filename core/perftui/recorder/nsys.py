@@ -25,7 +25,6 @@ OLDEST = 2021
 ANSWER_SECONDS = 60.0
 """nsys may take long for its first answer, from a cold disk."""
 
-LOG = "nsys.log"
 REPORTS = "steps"
 """Prefix of the reports' names: nsys appends a number for each range, and a suffix."""
 
@@ -116,7 +115,7 @@ def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
     with no_start("there is no directory for the nsys reports"):
         place.mkdir(mode=PRIVATE_MODE, exist_ok=True)
         layout.nsys.mkdir(mode=PRIVATE_MODE, exist_ok=True)
-        log = layout.nsys / LOG
+        log = layout.nsys / "nsys.log"
         log.touch(0o600)
     ours = (sys.executable, "-I", "-S", str(Path(under_nsys.__file__)))
     output = f"--output={layout.nsys / REPORTS}"

@@ -213,8 +213,6 @@ SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 descendants of a process that it declares (``PR_SET_PTRACER``). py-spy is neither of itself. From 2
 on only administrators may, whatever is declared."""
 
-BY_DECLARATION = "1"
-
 
 def tracer(samples_per_second: int) -> int:
     """The process to declare as tracer: this one, which starts py-spy; 0 where it has no effect."""
@@ -222,8 +220,7 @@ def tracer(samples_per_second: int) -> int:
     # There is no such file in a kernel without Yama.
     with suppress(OSError):
         scope = SCOPE.read_text().strip()
-    by_declaration = bool(samples_per_second) and scope == BY_DECLARATION
-    return os.getpid() if by_declaration and find_pyspy() is not None else 0
+    return os.getpid() if samples_per_second and scope == "1" and find_pyspy() is not None else 0
 
 
 MOST_FAILURES = 3

@@ -73,8 +73,6 @@ MAX_INTERVALS = 100_000
 
 UNKNOWN = -1
 
-_PARTS = frozenset(PHASES) - {OTHER}
-
 
 class _Pending(NamedTuple):
     """A step that is complete except for its times on the GPU."""
@@ -118,7 +116,7 @@ class StepAssembler:
             self._complete(now)
             self._waiting, self._waits_since = record, now
             return self._release(now)
-        if record.kind in _PARTS:
+        if record.kind in PHASES and record.kind != OTHER:
             self._keep(record)
         elif record.kind in _BESIDE:
             beside = self._beside.setdefault(record.step, {})

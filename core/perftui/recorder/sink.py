@@ -236,18 +236,14 @@ class DownsamplingSink(JournalSink):
         self._path, self._makes_directory = self._segments.path(self._number), True
         try:
             while len(self._sums) > KEPT_SEGMENTS + 1:
-                self._downsample()
+                oldest = self._downsampled.segments + 1
+                downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._sums[0]))
+                replace_file(self._segments.sums, msgspec.json.encode(downsampled))
+                self._downsampled = downsampled
+                self._sums.popleft()
+                self._segments.path(oldest).unlink(missing_ok=True)
         except OSError as error:
             self._faults.report(self._segments.root.name, f"{error}; will retry later")
-
-    def _downsample(self) -> None:
-        """Replace the oldest segment after the first by its aggregates."""
-        oldest = self._downsampled.segments + 1
-        downsampled = Downsampled(oldest, self._downsampled.sums.plus(self._sums[0]))
-        replace_file(self._segments.sums, msgspec.json.encode(downsampled))
-        self._downsampled = downsampled
-        self._sums.popleft()
-        self._segments.path(oldest).unlink(missing_ok=True)
 
 
 def stack_journal(path: Path, columns: Sequence[Column], faults: FaultLog) -> DownsamplingSink:
@@ -260,30 +256,26 @@ class LiveManifest:
 
     def __init__(self, path: Path, manifest: Manifest, faults: FaultLog) -> None:
         self._path = path
-        self._manifest = manifest
+        self.current = manifest
+        """The manifest as it was last changed."""
         self._faults = faults
         self._lock = threading.RLock()
-
-    @property
-    def current(self) -> Manifest:
-        """The current manifest."""
-        return self._manifest
 
     def update(self, **changes: Any) -> None:
         """Change fields and write; a failed write is reported, the next includes its changes."""
         with self._lock:
-            self._manifest = replace(self._manifest, **changes)
+            self.current = replace(self.current, **changes)
             try:
-                write_manifest(self._path, self._manifest)
+                write_manifest(self._path, self.current)
             except OSError as error:
                 self._faults.report(self._path.name, error)
                 # The end of the training matters more than that readers never see half a manifest.
                 try:
-                    overwrite_manifest(self._path, self._manifest)
+                    overwrite_manifest(self._path, self.current)
                 except OSError as again:
                     self._faults.report(f"{self._path.name} in place", again)
 
     def note(self, name: str, fact: Any) -> None:
         """Add a fact to ``profile``."""
         with self._lock:
-            self.update(profile={**self._manifest.profile, name: fact})
+            self.update(profile={**self.current.profile, name: fact})

@@ -61,7 +61,12 @@ def run(directory: Path, command: list[str]) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if not pid:
-        _become(directory, command, before)
+        try:
+            _exec(command, before)
+        except OSError as error:
+            _write(directory / ENDED, {"error": f"cannot start {command[0]}: {error.strerror}"})
+        finally:
+            os._exit(127)
     _write(directory / STARTED, {"pid": pid})
     # Signals to the group are for the command; we wait for its reaction.
     for number in HANDED_ON:
@@ -82,15 +87,6 @@ def _become_nsys(log: str, nsys: list[str], mask: set[Any]) -> None:
         for number, file in enumerate((nothing, output, output)):
             os.dup2(file, number)
         _exec(nsys, mask)
-    finally:
-        os._exit(127)
-
-
-def _become(directory: Path, command: list[str], mask: set[Any]) -> None:
-    try:
-        _exec(command, mask)
-    except OSError as error:
-        _write(directory / ENDED, {"error": f"cannot start {command[0]}: {error.strerror}"})
     finally:
         os._exit(127)
 

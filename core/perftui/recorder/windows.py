@@ -49,7 +49,16 @@ def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
             again = (rank.windows / f"{first}.{number}.pt.trace.json" for number in count(2))
             paths = chain((rank.window(first),), again)
             target = next(path for path in paths if not path.exists())
-        copy_whole(source, target)
+        # Readers see the old file or the whole copy, never a part.
+        partial = target.with_name(f".{target.name}.partial")
+        try:
+            shutil.copyfile(source, partial)
+            partial.chmod(0o600)
+            partial.replace(target)
+        except OSError:
+            # On a full disk a partial copy would be in the way of everything else.
+            partial.unlink(missing_ok=True)
+            raise
         source.unlink()
     except OSError as error:
         raise SpoolFileError(f"{source.name}: {error.strerror}") from error
@@ -83,23 +92,6 @@ def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
             break
         path.unlink()
         excess -= size
-
-
-def copy_whole(source: Path, target: Path) -> None:
-    """Copy ``source`` to ``target``; readers see the old file or the whole copy, never a part.
-
-    Raises:
-        OSError: it cannot be copied.
-    """
-    partial = target.with_name(f".{target.name}.partial")
-    try:
-        shutil.copyfile(source, partial)
-        partial.chmod(0o600)
-        partial.replace(target)
-    except OSError:
-        # On a full disk a partial copy would be in the way of everything else.
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def _first_step(note: Note) -> int:

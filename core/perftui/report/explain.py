@@ -91,9 +91,8 @@ def _rule(rule: Rule | Rung) -> RuleOutput:
     return filled(
         RuleOutput,
         rule,
+        limits,
         rule=rule.id,
-        warning=limits.warning if limits else None,
-        critical=limits.critical if limits else None,
         limits_of=limits.of if limits else None,
         limits_source=limits.source if limits else None,
         fixes=list(rule.fixes) if isinstance(rule, Rule) else [],

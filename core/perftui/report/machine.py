@@ -81,14 +81,18 @@ class ProbeOutput(TypedDict):
     kept: Annotated[str | None, said("The file that keeps the result; null if it is not kept.")]
 
 
-_NAME, _RATE, _SPREAD = 26, 13, 9
-"""Columns of the table; how it was measured follows."""
+RATE_HEAD = f"{'rate':<26}{'at most':>13}{'spread':>9}"
+
+
+def rate_cells(rate: Rate) -> tuple[str, str, str]:
+    """The cells of a rate, as wide as those of ``RATE_HEAD``; how it was measured follows."""
+    value, spread = fmt.rate(rate.value, rate.unit), fmt.percent(rate.spread)
+    return f"{rate.name.value:<26}", f"{value:>13}", f"{spread:>9}"
 
 
 def probe_text(peaks: Ceilings, file: Path | None) -> str:
     """The machine, its ceilings in a table of 80 columns, and what is missing, with the reason."""
-    head = f"{'rate':<{_NAME}}{'at most':>{_RATE}}{'spread':>{_SPREAD}}  how"
-    lines = [*wrapped(printable(_machine(peaks))), "", head]
+    lines = [*wrapped(printable(_machine(peaks))), "", f"{RATE_HEAD}  how"]
     for rate in peaks.rates:
         lines += _row(rate)
     for missing in peaks.not_measured:
@@ -134,7 +138,6 @@ def _machine(peaks: Ceilings) -> str:
 
 
 def _row(rate: Rate) -> list[str]:
-    value = fmt.rate(rate.value, rate.unit)
-    first = f"{rate.name.value:<{_NAME}}{value:>{_RATE}}{fmt.percent(rate.spread):>{_SPREAD}}  "
+    first = f"{''.join(rate_cells(rate))}  "
     times = "once" if rate.repeats == 1 else f"{rate.repeats} times"
     return wrapped(printable(f"{rate.how}; {times}"), " " * len(first), first)

@@ -33,7 +33,6 @@ from perftui.trace.kineto.arguments import ArgumentReader
 from perftui.trace.kineto.load import with_events
 from perftui.trace.model import NONE, Trace
 
-CATEGORY = "perftui"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -49,7 +48,7 @@ class Span:
 
 
 def span_event(
-    span: Span, process: int | str, thread: int | str, origin: int, category: str = CATEGORY
+    span: Span, process: int | str, thread: int | str, origin: int, category: str = "perftui"
 ) -> bytes:
     """A complete event in microseconds with three decimals, on the clock of the file."""
     return _encoded(

@@ -157,7 +157,13 @@ def recording_lines(recording: RecordedRun, facts: Facts) -> Iterator[str]:
     if recording.options:
         yield f"options: {' '.join(recording.options)}"
     yield from _cost(recording_cost(facts), overhead_budget(facts))
-    yield from _window_lines(recording.windows)
+    shown = windows = recording.windows
+    if len(windows) > MOST_WINDOWS:
+        shown = (windows[0], *windows[1 - MOST_WINDOWS :])
+    for number, window in enumerate(shown):
+        if number == 1 and len(shown) < len(windows):
+            yield f"... {fmt.several(len(windows) - len(shown), 'window')} in between"
+        yield _window(window)
     for snapshot in recording.snapshots:
         yield _snapshot(snapshot)
     for report in recording.nsys:
@@ -200,16 +206,6 @@ def _cost(cost: OwnCost | None, limit: float | None) -> Iterator[str]:
     if not cost.slowed and cost.slowed_at_most:
         most = fmt.duration(cost.slowed_at_most)
         yield f"  how much slower profiled steps were is within their variation: at most {most}"
-
-
-def _window_lines(windows: tuple[Recorded, ...]) -> Iterator[str]:
-    shown = windows
-    if len(windows) > MOST_WINDOWS:
-        shown = (windows[0], *windows[1 - MOST_WINDOWS :])
-    for number, window in enumerate(shown):
-        if number == 1 and len(shown) < len(windows):
-            yield f"... {fmt.several(len(windows) - len(shown), 'window')} in between"
-        yield _window(window)
 
 
 def _window(window: Recorded) -> str:

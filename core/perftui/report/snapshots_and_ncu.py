@@ -278,7 +278,6 @@ def _notes_on(snapshot: MemorySnapshot, memory: DeviceMemory) -> Iterator[str]:
         yield f"{name}: {share} of what is held has no stack: it was allocated before the history"
 
 
-_MOST_FAILED = 5
 _SOURCE_WIDTH = 48
 """Keeps a row within 80 columns."""
 
@@ -367,7 +366,7 @@ def _unused(memory: DeviceMemory) -> Iterator[str]:
 def _failed_lines(memory: DeviceMemory) -> Iterator[str]:
     if memory.failed:
         yield f"Out of memory: {fmt.several(len(memory.failed), 'request')} failed"
-    for request in memory.failed[:_MOST_FAILED]:
+    for request in memory.failed[:5]:
         left = "" if request.free is None else f", {fmt.size(request.free)} free on the device"
         yield f"  {fmt.size(request.asked)} requested{left}"
 

@@ -29,13 +29,9 @@ class LineTail:
         self.path = path
         self.skipped = 0
         self._longest = longest
-        self._offset = 0
-        self._is_skipping = False
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """Bytes of the file that were consumed."""
-        return self._offset
+        self._is_skipping = False
 
     def poll(self, limit: int = CHUNK) -> list[bytes]:
         """Non-empty lines without their ends; reads ``limit`` bytes, or one line.
@@ -48,7 +44,7 @@ class LineTail:
         if not end and len(data) > self._longest:
             self._skip(data)
             return []
-        self._offset += end
+        self.position += end
         lines = data[:end].split(b"\n")
         if end and self._is_skipping:
             # The first is the rest of the line that was too long.
@@ -58,7 +54,7 @@ class LineTail:
     def _read(self, limit: int) -> bytes:
         try:
             with open_regular(self.path) as file:
-                file.seek(self._offset)
+                file.seek(self.position)
                 data = file.read(limit)
                 # A line longer than the limit is read to its end, or there would be no progress.
                 while b"\n" not in data and limit <= len(data) <= self._longest:
@@ -73,7 +69,7 @@ class LineTail:
     def _skip(self, data: bytes) -> None:
         self.skipped += not self._is_skipping
         self._is_skipping = True
-        self._offset += len(data)
+        self.position += len(data)
 
 
 SCHEMA = 1

@@ -315,7 +315,12 @@ class GrowingTable:
         for column, new in zip(self.columns, values, strict=True):
             if new is None:
                 return False
-            array = self._grown(column.name, end)
+            array = self._arrays[column.name]
+            if end > len(array):
+                grown = np.empty(max(end, 2 * len(array)), dtype=array.dtype)
+                grown[: self._length] = array[: self._length]
+                array = self._arrays[column.name] = grown
+            array = array
             array[self._length : end] = new
         self._length = end
         return True
@@ -331,14 +336,6 @@ class GrowingTable:
         except (ValueError, OverflowError):
             return None
         return numbers if numbers.ndim == 1 and numbers.dtype.kind in self._kinds else None
-
-    def _grown(self, name: str, length: int) -> npt.NDArray[Any]:
-        array = self._arrays[name]
-        if length > len(array):
-            grown = np.empty(max(length, 2 * len(array)), dtype=array.dtype)
-            grown[: self._length] = array[: self._length]
-            array = self._arrays[name] = grown
-        return array
 
     def freeze(self) -> Table:
         """All rows so far, as a table that later appends do not change."""

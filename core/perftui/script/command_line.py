@@ -265,9 +265,7 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*t?$")
 _PYTHON_FLAGS = re.compile(r"-[bBdEiIOPqRsSuvx]+$")
 """Options of Python without a value, alone or in one word, as ``python --help`` lists them."""
 _VALUED = re.compile(r"-[bBdEiIOPqRsSuvx]*[WX](.*)$", re.DOTALL)
-_HASHES = "--check-hash-based-pycs"
 
-_LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 _LAUNCHER_FLAGS = ("--standalone", "--run-path", "--virtual-local-rank", "--use-env")
 _LAUNCHER_VALUED = (
     *("--nnodes", "--nproc-per-node", "--node-rank", "--master-addr", "--master-port"),
@@ -299,7 +297,19 @@ def launched_script(command: tuple[str, ...], cwd: Path) -> LaunchedScript | Non
     if program == "torchrun":
         return _by_launcher(command, 1, cwd)
     if _PYTHON.match(program):
-        return _by_python(command, cwd)
+        at = 1
+        while at < len(command):
+            word = command[at]
+            valued = _VALUED.match(word)
+            if valued or word == "--check-hash-based-pycs":
+                at += 1 if valued and valued[1] else 2
+            elif _PYTHON_FLAGS.match(word):
+                at += 1
+            elif word == "-m":
+                return _module(command, at + 1, cwd)
+            else:
+                return None if word.startswith("-") else _by_path(command, at, cwd)
+        return None
     # An interpreter by another name, or a script with its interpreter in its first line.
     scripts = [at for at, word in enumerate(command[:2]) if word.endswith(".py")]
     return _by_path(command, scripts[0], cwd) if scripts else None
@@ -310,27 +320,11 @@ def script_of(manifest: Manifest | None) -> LaunchedScript | None:
     return launched_script(manifest.command, Path(manifest.cwd)) if manifest else None
 
 
-def _by_python(command: tuple[str, ...], cwd: Path) -> LaunchedScript | None:
-    at = 1
-    while at < len(command):
-        word = command[at]
-        valued = _VALUED.match(word)
-        if valued or word == _HASHES:
-            at += 1 if valued and valued[1] else 2
-        elif _PYTHON_FLAGS.match(word):
-            at += 1
-        elif word == "-m":
-            return _module(command, at + 1, cwd)
-        else:
-            return None if word.startswith("-") else _by_path(command, at, cwd)
-    return None
-
-
 def _module(command: tuple[str, ...], at: int, cwd: Path) -> LaunchedScript | None:
     """The module named at ``at``, where it lies in the current directory, or what it launches."""
     if at >= len(command):
         return None
-    if command[at] in _LAUNCHERS:
+    if command[at] in ("torch.distributed.run", "torch.distributed.launch"):
         return _by_launcher(command, at + 1, cwd)
     module = cwd.joinpath(*command[at].split("."))
     for path in (module / "__main__.py", module.with_name(f"{module.name}.py")):

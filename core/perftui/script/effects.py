@@ -161,18 +161,14 @@ def observers(
     _refuse_best(program, group)
     for part in group:
         _refuse_lasting_mode(program, part)
-        _refuse_changes(program, part, may_evaluate=may_evaluate and part is statement)
+        for node, depth in reached(program, part):
+            why = _change(program, part, node, may_evaluate and part is statement)
+            if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
+                why = f"calls {called_name(node)}(), which may have many effects"
+            if why:
+                line = getattr(node, "lineno", part.lineno)
+                raise PatchRefusedError(f"line {line} may be needed in every step: it {why}")
     return group
-
-
-def _refuse_changes(program: Program, statement: ast.stmt, *, may_evaluate: bool) -> None:
-    for node, depth in reached(program, statement):
-        why = _change(program, statement, node, may_evaluate)
-        if not why and not depth and isinstance(node, ast.Call) and program.own_functions(node):
-            why = f"calls {called_name(node)}(), which may have many effects"
-        if why:
-            line = getattr(node, "lineno", statement.lineno)
-            raise PatchRefusedError(f"line {line} may be needed in every step: it {why}")
 
 
 def reached(

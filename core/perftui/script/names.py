@@ -417,22 +417,18 @@ def name_in_scope(program: Program, target: ast.Name, scope: ast.AST) -> str:
         return target.id
     if not isinstance(scope, Function):
         raise PatchRefusedError(f"what line {target.lineno} makes has no certain name there")
-    return _passed_name(program, scope, target)
-
-
-def _passed_name(program: Program, function: Function, target: ast.Name) -> str:
-    uses, calls = program.loads(function.name), program.calls(function.name)
-    if not calls or len(uses) != len(calls) or len(program.functions[function.name]) > 1:
-        raise PatchRefusedError(f"it is not certain what {function.name}() is given")
-    home, arguments = program.scope(target), function.args
+    uses, calls = program.loads(scope.name), program.calls(scope.name)
+    if not calls or len(uses) != len(calls) or len(program.functions[scope.name]) > 1:
+        raise PatchRefusedError(f"it is not certain what {scope.name}() is given")
+    home, arguments = program.scope(target), scope.args
     name = None
     if all(program.scope(call) is home and call.lineno >= target.lineno for call in calls):
         for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             given = {getattr(value, "id", "") for value in values_given(program, node)}
             name = name or (node.arg if given == {target.id} else None)
     if name is None:
-        raise PatchRefusedError(f"{function.name}() may not be given {target.id}")
-    within = [node for node in program.bindings(name) if function in program.ancestors(node)]
+        raise PatchRefusedError(f"{scope.name}() may not be given {target.id}")
+    within = [node for node in program.bindings(name) if scope in program.ancestors(node)]
     if len(within) > 1:
         raise PatchRefusedError(f"line {_line(within[-1])} gives {name} another value")
     return name

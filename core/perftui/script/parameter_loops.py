@@ -23,7 +23,6 @@ SAME = frozenset({"detach", "to", "float", "cpu", "cuda", "clone"})
 """Methods that give a tensor's own values."""
 _DEEPEST = 3
 """Most names between a loop and what it goes over."""
-_OF_PARAMETERS = ("parameters", "named_parameters")
 _ASKS = ("isinstance", "is_floating_point", "startswith", "endswith")
 
 
@@ -112,7 +111,7 @@ def goes_over_parameters(program: Program, over: ast.expr, deep: int = _DEEPEST)
         owner = receiver(over)
         if called_name(over) in ("items", "values", "keys") and owner is not None:
             return not isinstance(owner, ast.Call) and goes_over_parameters(program, owner, deep)
-        return called_name(over) in _OF_PARAMETERS
+        return called_name(over) in ("parameters", "named_parameters")
     if isinstance(over, (ast.ListComp, ast.DictComp)) and len(over.generators) == 1:
         return goes_over_parameters(program, over.generators[0].iter, deep)
     stores: Sequence[ast.AST] = program.bindings(over.id) if isinstance(over, ast.Name) else ()

@@ -150,7 +150,11 @@ def _outermost(program: Program, call: ast.Call) -> Loop:
                 break
         if function is None or _sets_up(function):
             break
-        node = _only_use(program, function)
+        # The only place of the file that names the function.
+        uses: list[ast.Name] | list[ast.Attribute] = program.loads(function.name)
+        if isinstance(program.parents[function], ast.ClassDef):
+            uses = program.attributes(function.name, ast.Load, ast.Store, ast.Del)
+        node = uses[0] if len(uses) == len(program.functions[function.name]) == 1 else None
     if loop is None:
         raise PatchRefusedError(f"line {call.lineno} runs backward outside of the file's loops")
     return loop
@@ -164,14 +168,6 @@ def _sets_up(function: ast.AST) -> bool:
         for call in calls
         for arg in call.args
     )
-
-
-def _only_use(program: Program, function: Function) -> ast.AST | None:
-    """The only place of the file that names ``function``; None where there are none or several."""
-    uses: list[ast.Name] | list[ast.Attribute] = program.loads(function.name)
-    if isinstance(program.parents[function], ast.ClassDef):
-        uses = program.attributes(function.name, ast.Load, ast.Store, ast.Del)
-    return uses[0] if len(uses) == len(program.functions[function.name]) == 1 else None
 
 
 _FUNCTIONS_BEFORE_LINE = 4
@@ -201,7 +197,18 @@ def step_statement(program: Program, line: int) -> StepStatement:
         result = _in_loop(program, node, path)
         if result is not None:
             return result
-        node = _only_call(program, node)
+        # The statement with the only call of the function around the node.
+        function = program.function(node)
+        if function is None:
+            raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
+        name = function.name
+        if trains(program, function):
+            raise PatchRefusedError(f"{name}() trains")
+        kind = ast.Attribute if isinstance(program.parents[function], ast.ClassDef) else ast.Name
+        calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
+        if len(program.functions[name]) > 1 or len(calls) != 1:
+            raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")
+        node = program.statement(calls[0])
     raise PatchRefusedError(f"line {line} is too far from the loop over steps")
 
 
@@ -235,21 +242,6 @@ def _step_of(program: Program, node: ast.stmt, loop: Loop, path: list[ast.stmt])
     if not of_many and not updates(program, loop):
         raise PatchRefusedError(f"a step is several iterations of the loop at line {loop.lineno}")
     return StepStatement(loop, path[-1], tuple(path), of_many)
-
-
-def _only_call(program: Program, node: ast.stmt) -> ast.stmt:
-    """The statement with the only call of the function around ``node``."""
-    function = program.function(node)
-    if function is None:
-        raise PatchRefusedError(f"line {node.lineno} is not in a loop over training steps")
-    name = function.name
-    if trains(program, function):
-        raise PatchRefusedError(f"{name}() trains")
-    kind = ast.Attribute if isinstance(program.parents[function], ast.ClassDef) else ast.Name
-    calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
-    if len(program.functions[name]) > 1 or len(calls) != 1:
-        raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")
-    return program.statement(calls[0])
 
 
 def step_loop(program: Program) -> Loop:

@@ -339,7 +339,19 @@ def _carried(program: Program, loop: ast.AST) -> str:
             is_anew = not inside.isdisjoint(certainly_given(program, node))
             if not is_anew and not _is_sum(program, node, stores[node.id]):
                 return node.id
-    return _written_before(loop)
+    # An array or a list of which a turn reads what turns before have written.
+    written: dict[str, set[str]] = {}
+    read: list[tuple[str, str]] = []
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Subscript):
+            at = ast.unparse(node.value), ast.unparse(node.slice)
+            if isinstance(node.ctx, ast.Store):
+                written.setdefault(at[0], set()).add(at[1])
+            else:
+                read.append(at)
+        elif isinstance(node, ast.Call) and called_name(node) == "append":
+            written.setdefault(ast.unparse(node.func).removesuffix(".append"), set())
+    return next((name for name, at in read if at not in written.get(name, {at})), "")
 
 
 def _is_sum(program: Program, read: ast.Name, stores: list[ast.AST]) -> bool:
@@ -354,22 +366,6 @@ def _is_sum(program: Program, read: ast.Name, stores: list[ast.AST]) -> bool:
         if not is_added or len(reads) != 1 or not isinstance(reads[0], ast.Name):
             return False
     return program.statement(read) in statements
-
-
-def _written_before(loop: ast.AST) -> str:
-    """An array or a list of which a turn reads what turns before have written."""
-    written: dict[str, set[str]] = {}
-    read: list[tuple[str, str]] = []
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Subscript):
-            at = ast.unparse(node.value), ast.unparse(node.slice)
-            if isinstance(node.ctx, ast.Store):
-                written.setdefault(at[0], set()).add(at[1])
-            else:
-                read.append(at)
-        elif isinstance(node, ast.Call) and called_name(node) == "append":
-            written.setdefault(ast.unparse(node.func).removesuffix(".append"), set())
-    return next((name for name, at in read if at not in written.get(name, {at})), "")
 
 
 def _since(loop: ast.AST, needs: str) -> set[str]:

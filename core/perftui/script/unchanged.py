@@ -76,9 +76,6 @@ _DRAWING = re.compile(r"(?i)drop|rrelu|transformer|multihead|gumbel|from_pretrai
 
 _TRAINS = frozenset({"step", "backward"})
 
-EACH_SAMPLE = frozenset({"__getitem__", "__getitems__"})
-"""Methods that a data loader calls for each sample."""
-
 _OF_MODULES = ("parameters", "named_parameters", "train", "eval", "state_dict", "load_state_dict")
 """Methods that modules have, and little else."""
 
@@ -291,7 +288,8 @@ def _is_kept(program: Program, reads: set[str], first: ast.expr, last: ast.expr)
 def _for_each(program: Program, work: Work, function: Function, reads: set[str]) -> Repeated | None:
     """``work`` of a data set that does not depend on which sample is asked for, or of a module that
     depends on nothing that is given to it or trained."""
-    is_known = function.name in EACH_SAMPLE or function.name == "forward"
+    # A data loader calls the first two for each sample.
+    is_known = function.name in ("__getitem__", "__getitems__", "forward")
     needs = _outside(program, function, None, reads) if is_known else None
     if needs is None or (function.name == "forward" and _may_train(program, needs)):
         return None

@@ -323,10 +323,8 @@ def _call_unpacking(program: Program, load: ast.Name) -> list[ast.expr]:
     return [call] if is_it and isinstance(call, ast.Call) else []
 
 
-_OF_ANYTHING = ("float", "int", "len")
 _OF_NUMBERS = ("min", "max", "pow", "abs", "round")
 _NUMERIC = frozenset({"int", "float"})
-_COUNTING = ("range", "trange")
 _MOST_NAMES = 6
 """Names that one number is followed through."""
 
@@ -362,7 +360,7 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
 def _is_numeric_call(program: Program, call: ast.Call, depth: int) -> bool:
     name = called_name(call)
     if isinstance(call.func, ast.Name) and not program.bindings(name):
-        return name in _OF_ANYTHING or (
+        return name in ("float", "int", "len") or (
             name in _OF_NUMBERS and all(is_number(program, arg, depth) for arg in call.args)
         )
     qualified = qualified_name(program, call.func) or ""
@@ -386,7 +384,7 @@ def _binds_number(program: Program, binding: ast.AST, depth: int) -> bool:
     if isinstance(loop, ast.For):
         called = called_name(loop.iter) if isinstance(loop.iter, ast.Call) else ""
         is_first = isinstance(above, ast.Tuple) and above.elts[0] is binding
-        return called == "enumerate" if is_first else called in _COUNTING
+        return called == "enumerate" if is_first else called in ("range", "trange")
     sizes = assigned_value(program, above)
     if sizes is not None and ast.unparse(sizes).endswith((".shape", ".size()")):
         return True

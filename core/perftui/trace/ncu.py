@@ -41,8 +41,6 @@ _NUMBER = re.compile(
 )
 """With a point; digits may stand in groups of three, or of two before the last three (India)."""
 
-_SWAP = str.maketrans(",.", ".,")
-
 
 def decimal_mark(cells: Iterable[str]) -> str:
     """``,`` if the cells of one file can only be read that way, else ``.``.
@@ -69,7 +67,7 @@ def number(text: str, mark: str = ".", factor: int = 1) -> float | None:
     """The value of a cell times ``factor``, None for ``n/a``, ``nan``, infinities and words."""
     plain = _SPACES.sub("", _INSTANCES.sub("", text))
     if mark == ",":
-        plain = plain.translate(_SWAP)
+        plain = plain.translate(str.maketrans(",.", ".,"))
     if not _NUMBER.fullmatch(plain):
         return None
     # Decimal: 1.006528 ms times a million is 1006528.0000000001 in floats.
@@ -264,9 +262,6 @@ def _raw(columns: Sequence[str], body: Sequence[Sequence[str]]) -> tuple[list[_D
     return drafts, mark, len(body) - len(whole)
 
 
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
 def is_ncu(first_bytes: bytes) -> bool:
     """Whether a file with these first bytes is a report of ncu, or CSV whose header is in them."""
     return first_bytes.startswith(MAGIC) or HEADER.search(_text(first_bytes)) is not None
@@ -290,5 +285,7 @@ def load_ncu(path: Path) -> KernelMetrics:
 
 def _text(data: bytes) -> str:
     """Decode the file: PowerShell redirects output as UTF-16."""
-    encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+    encoding = (
+        "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    )
     return data.decode(encoding, "replace")

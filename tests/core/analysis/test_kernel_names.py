@@ -114,11 +114,7 @@ def _bare(item: Any) -> Any:
             each[1] if isinstance(each, tuple) else _bare(each) for each in item.arguments
         )
         return (item.name, arguments, item.const, item.stars)
-    return tuple(_bare(each) if not isinstance(each, tuple) else _bare_all(each) for each in item)
-
-
-def _bare_all(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(_bare(each) for each in items)
+    return tuple(map(_bare, item))
 
 
 @pytest.mark.parametrize(

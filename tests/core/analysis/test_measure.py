@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.causes import Host
 from perftui.analysis.timeline.measure import Measure, measure
-from perftui.facts.gpu.streams import Link, Segment, critical_path
+from perftui.facts.gpu.streams import CriticalPath, Link, Segment
 from perftui.trace.model import NONE, Trace
 from tests.traces.builder import TraceBuilder, ms, us
 from tests.traces.events import cpu, gpu, trace_of
@@ -133,7 +133,7 @@ def test_a_device_that_was_idle_is_there_and_a_range_backwards_is_refused() -> N
 
 def chain_of(story: TraceBuilder) -> tuple[Segment, ...]:
     trace = story.trace()
-    return critical_path(trace, Host(trace))
+    return CriticalPath(trace, Host(trace)).chain()
 
 
 def sums(story: TraceBuilder) -> dict[Link, int]:

@@ -311,26 +311,18 @@ TEN_DAYS = 10 * 24 * 3600 * 1e6
 """us, as events have them."""
 
 
-def without_steps() -> TraceBuilder:
-    """A GPU that works 3 ms of 10."""
-    return training().repeat(
-        6, lambda t: t.op("aten::mm").launch("gemm", us(500)).close().pause(ms(1.2))
-    )
-
-
-def on_the_cpu() -> TraceBuilder:
-    """Steps without a GPU, half of them between the phases."""
-    return training().repeat(
-        6, lambda t: t.step().forward(us(500)).op("aten::mm", us(1)).pause(us(499)).end()
-    )
-
-
 STORIES = {
     "waits": lambda: synchronising(600, steps=6),
     "launches": lambda: launching(kernels=30, length=3),
     "data": lambda: waiting(600, steps=6),
-    "no steps": without_steps,
-    "no GPU": on_the_cpu,
+    # A GPU that works 3 ms of 10.
+    "no steps": lambda: training().repeat(
+        6, lambda t: t.op("aten::mm").launch("gemm", us(500)).close().pause(ms(1.2))
+    ),
+    # Half of each step lies between the phases.
+    "no GPU": lambda: training().repeat(
+        6, lambda t: t.step().forward(us(500)).op("aten::mm", us(1)).pause(us(499)).end()
+    ),
 }
 WRONG_TIMES = {
     "an operator days away": cpu("aten::add", TEN_DAYS, 5),

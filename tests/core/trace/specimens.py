@@ -92,11 +92,6 @@ def _companions(ts: str, number: int) -> list[Event]:
     ]
 
 
-def _spelled(event: Event, indent: int | None) -> bytes:
-    """Times are written as text that begins with @, and become bare numbers."""
-    return json.dumps(event, indent=indent, ensure_ascii=False).replace('"@', "@").encode()
-
-
 def _bare(text: bytes) -> bytes:
     parts = text.split(b"@")
     return parts[0] + b"".join(part.replace(b'"', b"", 1) for part in parts[1:])
@@ -118,7 +113,9 @@ def _specimen(
     ),
     pack: Callable[[bytes], bytes] = bytes,
 ) -> Specimen:
-    texts = tuple(_bare(_spelled(event, indent)) for event in events)
+    # Times are written as text that begins with @, and become bare numbers.
+    spelled = (json.dumps(event, indent=indent, ensure_ascii=False) for event in events)
+    texts = tuple(_bare(text.replace('"@', "@").encode()) for text in spelled)
     rows = tuple(_row(event) for event in events)
     return Specimen(around[0], texts, b",\n ", around[1], rows, pack)
 

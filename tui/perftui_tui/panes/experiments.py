@@ -404,9 +404,6 @@ def _what_stays(state: TuningState, cells: int) -> list[Row]:
 PROBE_CELLS = 70
 """Fits a terminal of 80 columns."""
 
-NAME_CELLS, RATE_CELLS, SPREAD_CELLS = 26, 13, 9
-"""Columns of the table."""
-
 
 def probe_line(state: ProbeState, now: float, cells: int) -> Row:
     """The measurement in one row."""
@@ -432,14 +429,12 @@ def probe_rows(state: ProbeState, now: float, cells: int) -> list[Row]:
 
 def _table(found: Ceilings, cells: int) -> list[Row]:
     """Each rate with its spread, and below it how it was measured."""
-    from perftui.report.machine import missing_text
+    from perftui.report.machine import RATE_HEAD, missing_text, rate_cells
 
-    name, spread = f"{'rate':<{NAME_CELLS}}", f"{'spread':>{SPREAD_CELLS}}"
-    rows = [row((f"{name}{'at most':>{RATE_CELLS}}{spread}", "bold"))]
+    rows = [row((RATE_HEAD, "bold"))]
     for rate in found.rates:
-        value = f"{fmt.rate(rate.value, rate.unit):>{RATE_CELLS}}"
-        spread = f"{fmt.percent(rate.spread):>{SPREAD_CELLS}}"
-        rows.append(row(f"{rate.name.value:<{NAME_CELLS}}", value, (spread, "dim")))
+        name, value, spread = rate_cells(rate)
+        rows.append(row(name, value, (spread, "dim")))
         rows += wrap(printable(rate.how), cells, "dim", "  ")
     for missing in found.not_measured:
         rows += wrap(missing_text(missing), cells, "warn")

@@ -85,7 +85,13 @@ class LineBuffer:
         if piece[0] >= " " and piece[0] != "\x7f":
             self._write(piece)
         elif piece in "\n\x0b\x0c":
-            self._new_line()
+            self._column = 0
+            self._row += 1
+            if self._row == len(self._lines):
+                self._lines.append("")
+            if len(self._lines) > self._rows:
+                self._finished.append(self._lines.pop(0).rstrip())
+                self._row -= 1
         elif piece == "\r":
             self._column = 0
         elif piece == "\b":
@@ -103,19 +109,16 @@ class LineBuffer:
         self._lines[self._row] = line[:at].ljust(at) + text + line[at + len(text) :]
         self._column = at + len(text)
 
-    def _new_line(self) -> None:
-        self._column = 0
-        self._row += 1
-        if self._row == len(self._lines):
-            self._lines.append("")
-        if len(self._lines) > self._rows:
-            self._finished.append(self._lines.pop(0).rstrip())
-            self._row -= 1
-
     def _control(self, code: str, argument: str) -> None:
         count = int(argument[:6]) if argument else 0
         if code == "K":
-            self._erase(count)
+            line, at = self._lines[self._row], self._column
+            if count == 0:
+                self._lines[self._row] = line[:at]
+            elif count == 1:
+                self._lines[self._row] = " " * min(at + 1, len(line)) + line[at + 1 :]
+            elif count == 2:
+                self._lines[self._row] = ""
         elif code == "G":
             self._column = min(max(count, 1) - 1, LONGEST_LINE)
         elif code == "A":
@@ -128,15 +131,6 @@ class LineBuffer:
             self._column = min(self._column + max(count, 1), LONGEST_LINE)
         else:
             self._column = max(0, self._column - max(count, 1))
-
-    def _erase(self, mode: int) -> None:
-        line, at = self._lines[self._row], self._column
-        if mode == 0:
-            self._lines[self._row] = line[:at]
-        elif mode == 1:
-            self._lines[self._row] = " " * min(at + 1, len(line)) + line[at + 1 :]
-        elif mode == 2:
-            self._lines[self._row] = ""
 
 
 LINES_KEPT = 20_000

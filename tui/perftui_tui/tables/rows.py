@@ -109,7 +109,15 @@ def ordered_rows(data: TableData, column: int, descending: bool, needle: str = "
     """Rows whose name contains ``needle`` (any case), sorted by a column; equal keys keep order."""
     keys = _sort_keys(data, column, descending)
     if data.parents is not None:
-        return _in_tree(data.parents, keys)
+        below: dict[int, list[int]] = {}
+        for row in np.argsort(keys, kind="stable").tolist():
+            below.setdefault(int(data.parents[row]), []).append(row)
+        ordered: list[int] = []
+        waiting = below.get(-1, [])[::-1]
+        while waiting:
+            ordered.append(waiting.pop())
+            waiting += below.get(ordered[-1], [])[::-1]
+        return np.asarray(ordered, np.int64)
     low = needle.casefold()
     hits = [row for row, name in enumerate(data.folded) if low in name] if needle else None
     rows = np.arange(len(data)) if hits is None else np.asarray(hits, np.int64)
@@ -124,19 +132,6 @@ def _sort_keys(
     chosen = data.columns[column]
     keys = chosen.keys if isinstance(chosen.keys, np.ndarray) else chosen.ranks
     return -keys if descending else keys
-
-
-def _in_tree(parents: Int64, keys: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Int64:
-    """Rows from the top down, those below one parent in the order of their keys."""
-    below: dict[int, list[int]] = {}
-    for row in np.argsort(keys, kind="stable").tolist():
-        below.setdefault(int(parents[row]), []).append(row)
-    ordered: list[int] = []
-    waiting = below.get(-1, [])[::-1]
-    while waiting:
-        ordered.append(waiting.pop())
-        waiting += below.get(ordered[-1], [])[::-1]
-    return np.asarray(ordered, np.int64)
 
 
 def shown_columns(columns: Sequence[Column], width: int) -> list[int]:

@@ -74,20 +74,16 @@ def host_work(trace: Trace, track: int) -> HostWork:
     others = ~own & ~kinds.of_autograd(trace)[rows]
     chosen = (_only_views(trace)[rows], own & calls_none, own & ~calls_none, others)
     views, alone, launching, other = (kinds.busy(trace, rows[mask]) for mask in chosen)
-    silent = _silences(np.concatenate([starts, ends, calls.start, calls.end]))
+    # Start and end, a row each, of intervals of at least ``COMPUTES`` without any of these times.
+    ordered = np.sort(np.concatenate([starts, ends, calls.start, calls.end]))
+    long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
+    silent = np.stack([ordered[long], ordered[long + 1]], axis=1)
     silent = silent[~unite(views, calls).holds(silent[:, 0])]
     at, lasting = silent[:, 0], silent[:, 1] - silent[:, 0]
     computes, launches = alone.holds(at), launching.holds(at)
     sets_up = ~computes & launches & (lasting >= SETS_UP)
     computes |= ~launches & other.holds(at) & (lasting >= SILENT)
     return HostWork(union(*silent[computes].T), union(*silent[sets_up].T))
-
-
-def _silences(times: Int64) -> Int64:
-    """Start and end, a row each, of intervals of at least ``COMPUTES`` without any ``times``."""
-    ordered = np.sort(times)
-    long = np.flatnonzero(np.diff(ordered) >= COMPUTES)
-    return np.stack([ordered[long], ordered[long + 1]], axis=1)
 
 
 @once

@@ -263,7 +263,16 @@ def short_name(name: str) -> str:
     Different kernels may get the same name: ``short_names`` makes those of a table unique.
     """
     if name.startswith("_Z"):
-        return _of_mangled(name)
+        # Words follow their lengths; namespaces and ``Kernel`` come before what distinguishes
+        # kernels.
+        words, at = [], 0
+        while match := _LENGTH.search(name, at):
+            at = match.end() + int(match[0])
+            words.append(name[match.end() : at])
+        telling = [word for word in words if word[:1].isupper() and word not in _FAMILIES]
+        tile = _TILE.search(name)
+        shown = [*(telling or words)[:1], *(["x".join(tile.groups())] if tile else [])]
+        return " ".join(shown) or name
     if not _CPP.match(name):
         return _of_library(name)
     part = _named(components(canonical(name[:_LONGEST_SHORTENED])))
@@ -290,19 +299,6 @@ def _of_library(word: str) -> str:
     if match := _XMMA.fullmatch(word) or _TENSILE.fullmatch(word):
         return f"{match[1]} {match[2]}"
     return word
-
-
-def _of_mangled(name: str) -> str:
-    """Kernel and tile of a mangled name: its words follow their lengths, namespaces and ``Kernel``
-    come before what distinguishes kernels."""
-    words, at = [], 0
-    while match := _LENGTH.search(name, at):
-        at = match.end() + int(match[0])
-        words.append(name[match.end() : at])
-    telling = [word for word in words if word[:1].isupper() and word not in _FAMILIES]
-    tile = _TILE.search(name)
-    shown = [*(telling or words)[:1], *(["x".join(tile.groups())] if tile else [])]
-    return " ".join(shown) or name
 
 
 def _operation_name(family: str, template: Component) -> str:

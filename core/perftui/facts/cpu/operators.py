@@ -370,7 +370,16 @@ def in_step(ops: Operators, judged: JudgedStep, work: Work) -> StepTime:
     """Time of the mean step in operators that do ``work`` in all steps of the trace: on the CPU in
     each phase the trace's share of it, on a GPU of its computing and of its idle time."""
     if ops.device is not None and judged.on_device:
-        return _in_device_step(ops, ops.device, judged, work)
+        of_all = int(work.by_phase.sum()) / max(ops.device.computing, 1)
+        computing = round(judged.part(COMPUTE) * min(of_all, 1.0))
+        idle = idle_in_step(ops, judged, work.idle)
+        named = (*((COMPUTE,) if computing else ()), *(HOST_AT_WORK if idle else ()))
+        busy = min((1 - sum(map(judged.part, IDLE_PARTS)) / judged.of.mean) / FULLY_BUSY, 1.0)
+        return StepTime(
+            min(computing + idle, judged.of.mean),
+            tuple(part for part in named if judged.part(part)),
+            min(round(computing * busy) + idle, judged.of.mean),
+        )
     total, parts = 0, []
     shares = phase_shares.or_none(Facts(None, ops.steps.analysis)) or {}
     for name, mine in zip(PHASES, work.by_phase.tolist(), strict=True):
@@ -388,19 +397,6 @@ def in_step(ops: Operators, judged: JudgedStep, work: Work) -> StepTime:
 
 FULLY_BUSY = 0.80
 """Share of the step from which a GPU's time is the step's; gpu-idle calls it then well used."""
-
-
-def _in_device_step(ops: Operators, device: OnDevice, judged: JudgedStep, work: Work) -> StepTime:
-    of_all = int(work.by_phase.sum()) / max(device.computing, 1)
-    computing = round(judged.part(COMPUTE) * min(of_all, 1.0))
-    idle = idle_in_step(ops, judged, work.idle)
-    parts = (*((COMPUTE,) if computing else ()), *(HOST_AT_WORK if idle else ()))
-    busy = min((1 - sum(map(judged.part, IDLE_PARTS)) / judged.of.mean) / FULLY_BUSY, 1.0)
-    return StepTime(
-        min(computing + idle, judged.of.mean),
-        tuple(part for part in parts if judged.part(part)),
-        min(round(computing * busy) + idle, judged.of.mean),
-    )
 
 
 def idle_in_step(ops: Operators, judged: JudgedStep, idle: int) -> int:

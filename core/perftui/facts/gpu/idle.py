@@ -213,19 +213,15 @@ def line_during(facts: Facts, during: Intervals) -> LineShare | None:
     if trace.wall_origin is not None:
         for stacks in (inside, outside):
             if len(stacks):
-                time = _time_of(facts.analysis, trace.wall_origin, stacks, during)
+                # A sample stands for one period at its first moment, or for all of its time if it
+                # is so long that no other sample can have fallen between.
+                start = stacks["time"] - trace.wall_origin
+                moment = np.where(during.holds(start), stacks["every"], 0)
+                is_certain = certain(stacks, facts.analysis, trace.wall_origin)
+                time = np.where(is_certain, during.within(start, start + stacks["held"]), moment)
                 if line := lines_by_time(stacks, time).first_own:
                     return line
     return _other_steps(facts, trace, outside, during)
-
-
-def _time_of(analysis: TraceAnalysis, origin: int, stacks: Table, during: Intervals) -> Int64:
-    """ns of ``during`` for each sample: one period at its first moment, or all of its time if it is
-    so long that no other sample can have fallen between."""
-    start = stacks["time"] - origin
-    moment = np.where(during.holds(start), stacks["every"], 0)
-    is_certain = certain(stacks, analysis, origin)
-    return np.where(is_certain, during.within(start, start + stacks["held"]), moment)
 
 
 def _other_steps(facts: Facts, trace: Trace, stacks: Table, during: Intervals) -> LineShare | None:

@@ -217,17 +217,7 @@ def kernel_chains(analysis: TraceAnalysis) -> tuple[StepKernels, int]:
         raise UnknownError("the steady steps of the trace launch no kernels")
     kernels = kernels.where(np.lexsort((trace.start[kernels.rows], trace.track[kernels.rows])))
     member = kernels.are(*MEMORY_BOUND)
-    chain = _chain_of(kernels, member)
-    times = sums(chain, kernels.duration, int(chain[-1]) + 1)
-    longest = np.zeros(len(times), dtype=np.int64)
-    np.maximum.at(longest, chain, kernels.duration)
-    member &= ~_around_softmax(kernels, member, chain)[chain]
-    saved = np.maximum(times - _FUSED_PASSES * longest, 0)
-    return kernels.where(member), int(saved[np.unique(chain[member])].sum()) // kernels.steps
-
-
-def _chain_of(kernels: StepKernels, member: Mask) -> Int64:
-    """Index of the chain, or of the run between two chains, of each kernel."""
+    # Of each kernel the index of its chain, or of the run between two chains.
     track = kernels.analysis.trace.track[kernels.rows]
     begins = np.ones(len(member), dtype=bool)
     begins[1:] = (
@@ -235,7 +225,13 @@ def _chain_of(kernels: StepKernels, member: Mask) -> Int64:
         | (track[1:] != track[:-1])
         | (kernels.phase[1:] != kernels.phase[:-1])
     )
-    return np.cumsum(begins) - 1
+    chain = np.cumsum(begins) - 1
+    times = sums(chain, kernels.duration, int(chain[-1]) + 1)
+    longest = np.zeros(len(times), dtype=np.int64)
+    np.maximum.at(longest, chain, kernels.duration)
+    member &= ~_around_softmax(kernels, member, chain)[chain]
+    saved = np.maximum(times - _FUSED_PASSES * longest, 0)
+    return kernels.where(member), int(saved[np.unique(chain[member])].sum()) // kernels.steps
 
 
 def _around_softmax(kernels: StepKernels, member: Mask, chain: Int64) -> Mask:

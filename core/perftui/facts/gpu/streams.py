@@ -123,7 +123,7 @@ def launch_delays(analysis: TraceAnalysis) -> LaunchDelays | None:
 def critical_path_parts(analysis: TraceAnalysis) -> Mapping[Link, int]:
     """Time of each kind of link on the critical path, ns; they sum to the time from the trace's
     first event to its last. Unknown without both device and host activity."""
-    chain = critical_path(analysis.trace, Host(analysis.trace))
+    chain = CriticalPath(analysis.trace, Host(analysis.trace)).chain()
     if not chain:
         raise UnknownError("the trace does not have both device and host activity")
     return {kind: sum(link_.duration for link_ in chain if link_.kind is kind) for kind in Link}
@@ -155,15 +155,9 @@ class Segment:
         return self.end - self.start
 
 
-def critical_path(trace: Trace, host: Host) -> tuple[Segment, ...]:
-    """From the first to the last event of the host's threads and the devices, in order of time;
-    empty without device or host activity.
+class CriticalPath:
+    """Streams are assumed to depend on their device's activity that ended last before."""
 
-    Streams are assumed to depend on their device's activity that ended last before."""
-    return _Walk(trace, host).chain()
-
-
-class _Walk:
     def __init__(self, trace: Trace, host: Host) -> None:
         links = link(trace)
         self._trace = trace
@@ -182,6 +176,8 @@ class _Walk:
         self._found: list[Segment] = []
 
     def chain(self) -> tuple[Segment, ...]:
+        """From the first to the last event of the host's threads and the devices, in order of time;
+        empty without device or host activity."""
         if not len(self._rows) or not len(self._host.span):
             return ()
         begin = min(int(self._host.span.start[0]), int(self._starts.min()))

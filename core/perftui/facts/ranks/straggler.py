@@ -173,7 +173,15 @@ def slow_rank(facts: Facts) -> SlowRank | None:
     rank is behind. Not applicable with one process. Unknown if the other ranks' traces are missing
     or do not match."""
     if facts.run is None:
-        return _by_traces(facts)
+        late, steps = trace_straggler(facts), trace_steps(facts)
+        if steps is None or late.lag < LEAST_LAG * steps.step_ns:
+            return None
+        together = {
+            rank.rank: rank.collective_time
+            for rank in traced_ranks(facts).each
+            if rank.collective_time is not None
+        }
+        return replace(late, collectives=together)
     if facts.run.world < 2:
         raise NotApplicableError
     table, step = rank_table(facts), steady_step(facts)
@@ -216,19 +224,6 @@ def _by_line(facts: Facts, part: str, ns: int) -> dict[tuple[str, int], tuple[Li
         return {}
     own = (line for line in thread.lines if line.file)
     return {(line.file, line.line): (line, round(thread.share(line) * ns)) for line in own}
-
-
-def _by_traces(facts: Facts) -> SlowRank | None:
-    """The late rank, and how long the open rank waits for it."""
-    late, steps = trace_straggler(facts), trace_steps(facts)
-    if steps is None or late.lag < LEAST_LAG * steps.step_ns:
-        return None
-    spent = {
-        rank.rank: rank.collective_time
-        for rank in traced_ranks(facts).each
-        if rank.collective_time is not None
-    }
-    return replace(late, collectives=spent)
 
 
 def _by_collectives(spent: Mapping[int, int], table: RankTable) -> SlowRank:

@@ -148,8 +148,6 @@ _BY_SYNTAX: dict[type[ast.AST], tuple[str, ...]] = {
 }
 """Operators of torch that Python's own syntax calls."""
 
-_PREFIXES = ("linalg_", "vector_", "native_", "special_", "fft_")
-
 
 @dataclass(frozen=True)
 class _Loop:
@@ -204,7 +202,7 @@ def only_line(places: Iterable[tuple[str, int]]) -> LineShare | None:
 def name_of(operator: str) -> str:
     """How Python calls an operator: ``aten::linalg_svdvals`` is called as ``svdvals``."""
     name = operator.removeprefix("aten::").strip("_")
-    for prefix in _PREFIXES:
+    for prefix in ("linalg_", "vector_", "native_", "special_", "fft_"):
         name = name.removeprefix(prefix)
     return name
 

@@ -171,11 +171,7 @@ def _stages_of(places: Table, held: Int64) -> Text:
     columns = [places[name][empty].tolist() for name in ("file", "line", "via", "inner")]
     saving = [_saves(*place) for place in zip(*columns, strict=True)]
     stage[np.flatnonzero(empty)[np.array(saving, dtype=np.bool_)]] = SAVE
-    return _with_its_file(places, stage)
-
-
-def _with_its_file(places: Table, stage: Text) -> Text:
-    """Stages with the lines around a saving one that open and close its file."""
+    # The lines around a saving one open and close its file.
     files, lines = places["file"].tolist(), places["line"].tolist()
     beside = {
         (files[row], lines[row] + offset)

@@ -38,13 +38,9 @@ _OPAQUE = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+-]{24,}={0,
 """Long words of letters and digits, as keys are."""
 
 
-def secrets_of(command: Sequence[str]) -> tuple[str, ...]:
+def secrets_of(command: Sequence[str]) -> Iterator[str]:
     """The values in ``command`` that may be secret: of variables that are set before a program, of
     options that are named like secrets, and words that look like keys."""
-    return tuple(dict.fromkeys(_secrets(command)))
-
-
-def _secrets(command: Sequence[str]) -> Iterator[str]:
     is_before = True
     after_secret = False
     for number, word in enumerate(command):
@@ -242,19 +238,6 @@ def _seen_gpus(run: RunSnapshot) -> Iterator[str]:
             yield from (str(uuid) for uuid in uuids or () if isinstance(uuids, list))
 
 
-def redacted_manifest(manifest: Manifest, redactor: Redactor) -> Manifest:
-    """The manifest without process numbers, names of hosts, and programs beside the run; all other
-    texts are redacted where they are written."""
-    return replace(
-        manifest,
-        host=redactor.host(manifest.host),
-        pid=None,
-        recorder_pid=None,
-        recorder_created=None,
-        profile={name: _entry(name, noted, redactor) for name, noted in manifest.profile.items()},
-    )
-
-
 def _entry(name: str, noted: Any, redactor: Redactor) -> Any:
     if not isinstance(noted, dict):
         return noted
@@ -313,7 +296,18 @@ def redacted(report: Report) -> Report:
     redaction = Redaction(Redactor(known_of(report)))
     subject, run = report.subject, report.subject.run
     if run is not None:
-        manifest = redacted_manifest(run.manifest, redaction.redactor)
+        # All other texts are redacted where they are written.
+        manifest = replace(
+            run.manifest,
+            host=redaction.redactor.host(run.manifest.host),
+            pid=None,
+            recorder_pid=None,
+            recorder_created=None,
+            profile={
+                name: _entry(name, noted, redaction.redactor)
+                for name, noted in run.manifest.profile.items()
+            },
+        )
         subject = replace(subject, run=replace(run, manifest=manifest))
     return replace(report, subject=subject, redaction=redaction)
 

@@ -69,8 +69,6 @@ URL = (
     r"|(?<![\w-])git@[\w.-]+:[\w./-]+"
 )
 
-EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
-
 KEY = (
     r"(?<![A-Za-z0-9])(?:"
     r"hf_[A-Za-z0-9]{16,}"
@@ -136,7 +134,7 @@ class Redactor:
             "placeholder": PLACEHOLDER,
             "secret": f"{names['value']}|{KEY}",
             "url": URL,
-            "email": EMAIL,
+            "email": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
             "uuid": names["uuid"],
             "path": f"{_places(known)}|{PATH}|{WINDOWS_PATH}",
             "program": f"{PIDS}(?: {_any(known.programs)})?|{_any(_telling(known))}",

@@ -130,7 +130,22 @@ class Source:
         """
         with self._open() as file:
             if self.compressed:
-                return self._inflated_at(file, offset, length)
+                before = [saved for saved in self._states if saved[0] <= offset]
+                position, state = before[-1] if before else (0, None)
+                text = bytearray()
+                try:
+                    for piece, after in inflate(file, PIECE, state):
+                        text += piece[max(0, offset - position) :]
+                        position += len(piece)
+                        # The file may be read here for the first time, if its trace was cached.
+                        self._remember(position, after)
+                        if len(text) >= length:
+                            break
+                except DamagedGzip as damage:
+                    # The text before the damage was loaded, and is still there.
+                    if len(text) < length:
+                        raise TraceError(f"cannot read {self.path}: {damage}") from damage
+                return bytes(text[:length])
             file.seek(offset)
             return file.read(length)
 
@@ -163,24 +178,6 @@ class Source:
         last = self._states[-1][0] if self._states else 0
         if position - last >= _CHECKPOINT_EVERY and not state.inflater.eof:
             self._states.append((position, State(state.consumed, state.inflater.copy())))
-
-    def _inflated_at(self, file: BinaryIO, offset: int, length: int) -> bytes:
-        before = [saved for saved in self._states if saved[0] <= offset]
-        position, state = before[-1] if before else (0, None)
-        text = bytearray()
-        try:
-            for piece, after in inflate(file, PIECE, state):
-                text += piece[max(0, offset - position) :]
-                position += len(piece)
-                # The file may be read here for the first time, if its trace was cached.
-                self._remember(position, after)
-                if len(text) >= length:
-                    break
-        except DamagedGzip as damage:
-            # The text before the damage was loaded, and is still there.
-            if len(text) < length:
-                raise TraceError(f"cannot read {self.path}: {damage}") from damage
-        return bytes(text[:length])
 
 
 def first_piece(path: Path) -> bytes:

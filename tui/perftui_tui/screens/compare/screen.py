@@ -107,7 +107,13 @@ class CompareScreen(RunScreen):
         waits = any(map(lacks_tables, known))
         if waits:
             self._work_out(known)
-        self._show_work(rows, ([], []) if waits else work_rows(found, cells))
+        # Beside the figures stands what changed most, where both have room; all else below them.
+        kernels, operators = ([], []) if waits else work_rows(found, cells)
+        beside = (kernels or operators) if {"-tall", "-wide"} <= self.classes else []
+        self.set_class(bool(beside), "-worked")
+        self.query_one("#changed", RowView).rows = beside[1:]
+        below = [*kernels, *operators] if not beside else operators if kernels else []
+        self.query_one("#figures", RowView).rows = [*rows, *below]
         spread = comparison_charts(*pair)[:1] if self.has_class("-tall") else ()
         plot = self.query_one(ChartPlot)
         plot.visible = bool(spread)
@@ -126,16 +132,6 @@ class CompareScreen(RunScreen):
             rows = [*proof_rows(proof, cells), (), *earlier, *([()] if earlier else [])]
             return [*rows, *wrap(hint(A_TRIAL), cells, "dim")]
         return wrap(hint(NOTHING), cells)
-
-    def _show_work(self, rows: list[Row], worked: tuple[list[Row], list[Row]]) -> None:
-        """Beside the figures what changed most, where both have room: kernels, or operators where
-        there are none; all else below the figures."""
-        kernels, operators = worked
-        beside = (kernels or operators) if {"-tall", "-wide"} <= self.classes else []
-        self.set_class(bool(beside), "-worked")
-        self.query_one("#changed", RowView).rows = beside[1:]
-        below = [*kernels, *operators] if not beside else operators if kernels else []
-        self.query_one("#figures", RowView).rows = [*rows, *below]
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
     def _work_out(self, known: Sequence[Facts]) -> None:

@@ -121,23 +121,21 @@ def allocation_rows(snapshot: Snapshot, cells: int) -> list[Row]:
     of the allocator what records it."""
     report = snapshot.allocations
     if report is None:
-        return _how(snapshot, cells)
+        # What would record more; for a training without a GPU only what it can have.
+        has_run, has_curve = snapshot.run is not None, bool(memory_curves(snapshot))
+        is_on_cpu = has_run and snapshot.train_steps > 0 and snapshot.ask(gpu_memory) is None
+        advice = [] if is_on_cpu else wrap(HOW, cells, "dim")
+        if not has_curve:
+            advice += wrap(HOW_CATEGORIES if has_run else HOW_IN_TRACES, cells, "dim")
+        return advice or wrap(
+            "Allocations by call site are recorded for GPU memory only.", cells, "dim"
+        )
     rows: list[Row] = []
     for memory in report.devices:
         rows += [*_device(memory, cells), ()]
     for note in report.notes:
         rows += wrap(note, cells, "warn")
     return rows or [row(("the snapshot has no allocations", "dim"))]
-
-
-def _how(snapshot: Snapshot, cells: int) -> list[Row]:
-    """What would record more; for a training without a GPU only what it can have."""
-    has_run, has_curve = snapshot.run is not None, bool(memory_curves(snapshot))
-    is_on_cpu = has_run and snapshot.train_steps > 0 and snapshot.ask(gpu_memory) is None
-    rows = [] if is_on_cpu else wrap(HOW, cells, "dim")
-    if not has_curve:
-        rows += wrap(HOW_CATEGORIES if has_run else HOW_IN_TRACES, cells, "dim")
-    return rows or wrap("Allocations by call site are recorded for GPU memory only.", cells, "dim")
 
 
 def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:

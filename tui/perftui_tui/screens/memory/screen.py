@@ -125,11 +125,6 @@ class MemoryScreen(RunScreen):
             whole = f"{short} over {curves[0].source}"
             fits = len(whole) + 4 <= self.size.width
             self.query_one("#memory-categories", SnapshotPane).entitle(whole if fits else short)
-        self._draw_allocations(snapshot)
-        if self.size.width:
-            self._set_heights(snapshot, shown)
-
-    def _draw_allocations(self, snapshot: Snapshot) -> None:
         pane = self.query_one("#allocations", RowView)
         cells = pane.scrollable_content_region.width
         if cells:
@@ -138,6 +133,8 @@ class MemoryScreen(RunScreen):
             pane.rows = damage or allocation_rows(snapshot, cells)
         source = f" ({snapshot.allocations.path.name})" if snapshot.allocations else ""
         pane.entitle(f"{TITLE}{source}")
+        if self.size.width:
+            self._set_heights(snapshot, shown)
 
     def _set_heights(self, snapshot: Snapshot, shown: dict[str, bool]) -> None:
         """Give tables the rows that they need; charts have the rest, and some rows at least."""

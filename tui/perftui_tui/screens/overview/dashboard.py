@@ -66,8 +66,6 @@ METERS: dict[str, tuple[Callable[[Snapshot], Meter], str]] = {
 }
 """By name, in the order they are shown, each with the chart that a click on it opens."""
 
-_CHARTED = ("Step time", "GPU", "Data loader", "CPU", "Memory")
-
 
 def draw_meter(read: Callable[[Snapshot], Meter]) -> Draw:
     """A drawing of the meter: one line where there is one row, else a chart."""
@@ -143,7 +141,7 @@ class Dashboard(Vertical):
         of them stands below. Returns what is charted."""
         chosen = [
             (name, partial(draw_at, meters[name], snapshot), METERS[name][1])
-            for name in _CHARTED
+            for name in ("Step time", "GPU", "Data loader", "CPU", "Memory")
             if not meters[name].is_missing
         ]
         is_listed = snapshot.analysis is not None and not self.screen.has_class("-wide")
@@ -211,23 +209,18 @@ def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:
 def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
     found = next_thing(snapshot)
     if top.advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
-        return _of_advice(found, top, snapshot, cells)
+        keys = row("  ", _key("overview.why"), " why")
+        is_own = found is not None and found.finding is top and found.option.is_triable
+        if is_own:
+            keys = (*row("  ", _key("overview.try_fix"), " try the fix"), *keys)
+        line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(keys))
+        return (*line, *keys) if is_own else _with_other_fix((*line, *keys), snapshot, cells)
     if found is not None:
         return _of_fix(found, top, snapshot, cells)
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
         return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " shows why, and what to do")
     return _with_other_fix(line, snapshot, cells)
-
-
-def _of_advice(found: NextThing | None, top: Finding, snapshot: Snapshot, cells: int) -> Row:
-    """What to do about ``top``, and the key that tries its fix meanwhile."""
-    keys = row("  ", _key("overview.why"), " why")
-    is_own = found is not None and found.finding is top and found.option.is_triable
-    if is_own:
-        keys = (*row("  ", _key("overview.try_fix"), " try the fix"), *keys)
-    line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(keys))
-    return (*line, *keys) if is_own else _with_other_fix((*line, *keys), snapshot, cells)
 
 
 def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:

@@ -21,13 +21,10 @@ from perftui.trace.model import DERIVED, NONE, Int64, Trace, TraceError
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import counted, format_bytes, format_count, format_ns, format_percent
-from perftui_tui.panes.step_bar import cause_text, gap_text
+from perftui_tui.panes.step_bar import LONGEST_NAME, cause_text, gap_text
 from perftui_tui.screens.timeline.detail_pane import Line, Target, cut, exact_lines, place_of_event
 from perftui_tui.screens.timeline.navigation import Selection, place_of
 from perftui_tui.screens.timeline.track_cells import kind_of, phase_label
-
-_LONGEST_NAME = 60
-"""Characters of a name among others: C++ names of kernels fill whole lines."""
 
 _LONGEST_TITLE = 78
 """Characters of the name itself: a row of a screen of the usual width."""
@@ -102,7 +99,7 @@ def _launch(trace: Trace, row: int, launches: Launches) -> Iterator[Line]:
     where = printable(track_label(trace, int(trace.track[other])))
     call = launches.launching(first)
     waited = int(trace.start[first] - trace.start[row if call == NONE else call])
-    name = middle(printable(shown_name(trace, other)), _LONGEST_NAME)
+    name = middle(printable(shown_name(trace, other)), LONGEST_NAME)
     # Clocks of host and device are joined by the driver, and off by a microsecond or two.
     before = "before the call (clock skew)" if waited < 0 else "after the call"
     waiting = f"began {format_ns(abs(waited))} {before}"
@@ -366,7 +363,7 @@ def _top(
         return
     yield Line(title, "bold")
     for at in np.argsort(-times, kind="stable")[:MOST_TOP].tolist():
-        name = middle(printable(names[at]), _LONGEST_NAME)
+        name = middle(printable(names[at]), LONGEST_NAME)
         calls = counted(int(table.calls[at]), "call")
         text = f"{format_ns(int(times[at])):>10}  {name}  {calls}"
         yield Line(text, place=place_of_event(trace, int(table.first_row[at])))

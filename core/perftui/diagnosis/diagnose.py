@@ -374,7 +374,7 @@ def diagnosis(facts: Facts) -> Diagnosis:
     abstentions += [outcome for outcome in advice if isinstance(outcome, Abstention)]
     pairs = zip(advice, order, strict=True)
     first_to_last = tuple(one if isinstance(one, Finding) else plain for one, plain in pairs)
-    told = _with_largest(_with_caution(_known_first(first_to_last)), facts)
+    told = _with_largest(_with_caution(known_first(first_to_last)), facts)
     judged = Diagnosis(told, tuple(abstentions), steps, progress(facts))
     return replace(judged, asking=asking(judged, facts))
 
@@ -394,7 +394,7 @@ def _attempt(rule: str, work: Callable[[], Outcome]) -> Outcome:
         return Abstention(rule, why)
 
 
-def _known_first(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def known_first(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Busy operators before hints about less, if it is known what to write at their line."""
     bound = next((one for one in findings if one.rule == COMPUTE_BOUND_ID), None)
     known = bound is not None and any(fact.label == READ_MORE for fact in bound.facts)

@@ -215,6 +215,13 @@ def called(
             "Calling aten::linalg_cholesky_ex for 24 equal matrices, one expanded to a batch, at ",
             "call it once",
         ),
+        (
+            called(
+                ("aten::bmm", [[256, 2, 64], [256, 64, 96]]), strides=[[128, 64, 1], [0, 96, 1]]
+            ),
+            "Multiplying one matrix by 2 rows of each of 256 samples at model.py:12 takes 30 ms",
+            "use one product",
+        ),
     ],
 )
 def test_another_formula_is_named_with_its_line(facts: Facts, says: str, advice: str) -> None:
@@ -265,6 +272,8 @@ def test_thin_factors_are_told_where_the_script_multiplies_two_before_the_input(
         called(("aten::max_pool2d_with_indices", IMAGE)),
         called(("aten::mm", [[0, 8], [8, 99]]), ("aten::mm", [[9, 0], [0, 99]])),
         called(("aten::max_pool2d_with_indices", IMAGE), others=("", "[9, 9]", "[9, 9]")),
+        # Each sample has many rows of its own.
+        called(("aten::bmm", [[8, 64, 64], [8, 64, 96]]), strides=[[4096, 64, 1], [0, 96, 1]]),
         # Each of the batch is another matrix.
         called(("aten::mm", GRAPH), ("aten::bmm", [[24, 64, 64], [24, 64, 1]])),
     ],

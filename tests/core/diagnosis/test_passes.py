@@ -56,6 +56,15 @@ def test_long_operators_of_micro_batches_are_no_loss() -> None:
     assert finding.cost_ns == pytest.approx(18 * MS, rel=0.01)
 
 
+def test_passes_are_counted_for_each_update() -> None:
+    def step(t: TraceBuilder) -> None:
+        for _ in range(20):
+            sample(t, 50)
+            t.optimizer().op("aten::add_", us(10)).close()
+
+    assert found(trained(step, {"forward": 2, "backward": 2, "optimizer": 1}, *LINES), MANY) is None
+
+
 def test_the_only_jacobian_is_where_they_come_from(tmp_path: Path) -> None:
     text = "def slope(model, x):\n    return jacobian(model, x)\n"
     run = script_run(tmp_path, text, count=100, phases={"forward": 2, "backward": 2})
@@ -234,6 +243,14 @@ LEARNS = ACTS.replace("no_grad()", "set_grad_enabled(learns)").replace(
 )
 
 
+EMBEDS = """
+class Miner:
+    @torch.no_grad()
+    def refresh(self):
+        self.index = torch.cat([self.model(part) for part in self.gallery])
+"""
+
+
 def passes_alone_of(count: int, each: float = 2) -> Facts:
     """Forward and backward of 5 and 10 ms, and ``count`` forward passes more of so many ms."""
 
@@ -258,6 +275,7 @@ def passes_alone_of(count: int, each: float = 2) -> Facts:
         (ACTS, 4),
         (ACTS.replace("no_grad()", "set_grad_enabled(learns)"), 4),
         (LEARNS, None),
+        (EMBEDS, 5),
     ],
 )
 def test_the_only_loop_without_gradients_that_calls_the_model_is_named(

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from perftui import format as fmt
 from perftui.diagnosis.asking import question_to_ask, worth_asking
-from perftui.diagnosis.diagnose import diagnosis, ranked
+from perftui.diagnosis.diagnose import diagnosis, known_first, ranked
 from perftui.diagnosis.ladder import LADDER
-from perftui.diagnosis.model import Diagnosis, Finding, Severity, write_findings
+from perftui.diagnosis.model import (
+    READ_MORE,
+    Diagnosis,
+    Figure,
+    Finding,
+    Severity,
+    write_findings,
+)
 from perftui.diagnosis.rules import RULES
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place
@@ -122,6 +129,16 @@ def test_memory_that_is_mapped_anew_stands_between_its_tensors_and_their_operato
     )
     assert ranked([chain, faults, elsewhere]) == (faults, chain, elsewhere)
     assert ranked([faults, copied]) == (copied, faults)
+
+
+def test_busy_operators_stand_before_hints_where_it_is_known_what_to_write() -> None:
+    hint = replace(costing("attention-mask", 0.07), severity=Severity.INFO)
+    bound = Finding("compute-bound", Severity.INFO, "The CPU is the limit.")
+    known = replace(bound, facts=(Figure(READ_MORE, "torch.stft"),))
+    assert known_first((hint, known)) == (known, hint)
+    assert known_first((hint, bound)) == (hint, bound)
+    cause = costing("page-faults", 0.3)
+    assert known_first((cause, known)) == (cause, known)
 
 
 LOADER = {"num_workers": 0, "file": "/p/train.py", "line": 3}

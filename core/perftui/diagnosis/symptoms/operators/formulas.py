@@ -330,31 +330,20 @@ def _shared_weight(calls: Calls) -> Iterator[Formula]:
     a gradient of it for each sample."""
     products = [call for call in calls.longest if _BATCHED.match(call.name)]
     for call in (call for call in products if not call.is_back):
-        operands = [
-            pair for pair in zip(call.sizes, call.strides, strict=True) if len(pair[0]) == 3
-        ][-2:]
-        if len(operands) < 2:
+        pairs = [*zip(call.sizes, call.strides, strict=True)][-2:]
+        if len(pairs) < 2 or any(len(sizes) != 3 for sizes, _ in pairs):
             continue
-        (left, of_left), (right, of_right) = operands
-        rows = left[1] if not of_right[0] and of_left[0] else right[2]
-        if left[0] < 2 or bool(of_left[0]) == bool(of_right[0]) or rows >= 4 * FEW_ROWS:
+        (left, of_left), (right, of_right) = pairs
+        samples, is_right = left[0], of_right[0] == 0
+        rows = left[1] if is_right else right[2]
+        if samples < 2 or is_right == (of_left[0] == 0) or rows >= 4 * FEW_ROWS:
             continue
-        sides = {*left, *right}
-        alike = [
-            one for one in products if all({*size} <= sides for size in one.sizes if len(size) == 3)
-        ]
-        gradient = [left[0], *(right if of_left[0] else left)[1:]]
-        sums = [
-            one for one in calls.longest if one.name == "aten::sum" and one.sizes[:1] == [gradient]
-        ]
-        what = f"Multiplying one matrix by {rows} rows of each of {left[0]} samples"
-        yield Formula(
-            what,
-            _AS_ONE,
-            alike + sums,
-            FEW_ROWS / (rows + FEW_ROWS),
-            r"bmm|matmul|einsum| @ |expand",
-        )
+        sides, weight = {*left, *right}, right if is_right else left
+        alike = [one for one in products if sides.issuperset(chain(*one.sizes))]
+        sums = [one for one in calls.longest if one.name == "aten::sum" and weight in one.sizes]
+        what = f"Multiplying one matrix by {rows} rows of each of {samples} samples"
+        saved, line = FEW_ROWS / (rows + FEW_ROWS), r"bmm|matmul|einsum| @ |expand"
+        yield Formula(what, _AS_ONE, alike + sums, saved, line)
         break
 
 

@@ -61,6 +61,8 @@ class RoofedCall:
     """Trace row of the longest call."""
     longest: int = 0
     """ns of the longest call on the device."""
+    shortest: int = 0
+    """ns of the shortest call: others may have waited for a core."""
 
     @property
     def reached(self) -> float:
@@ -317,6 +319,7 @@ def _roofed(
         _roof(work, card.measured, rated)[0],
         row,
         int(calls.time[at]),
+        int(calls.time[at]),
     )
 
 
@@ -346,6 +349,7 @@ def _together(call: RoofedCall, other: RoofedCall) -> RoofedCall:
         longest,
         calls=call.calls + other.calls,
         time=call.time + other.time,
+        shortest=min(call.shortest, other.shortest),
         flops=call.flops + other.flops,
         bytes=call.bytes + other.bytes,
         roof=call.roof + other.roof,

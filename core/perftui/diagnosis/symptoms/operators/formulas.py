@@ -329,22 +329,29 @@ def _shared_weight(calls: Calls) -> Iterator[Formula]:
     """One matrix, expanded to a batch, is multiplied by each sample's few rows, and backward makes
     a gradient of it for each sample."""
     products = [call for call in calls.longest if _BATCHED.match(call.name)]
+    mine, weights, most = dict[int, float](), list[list[int]](), (0, 0)
     for call in (call for call in products if not call.is_back):
-        pairs = [*zip(call.sizes, call.strides, strict=True)][-2:]
-        if len(pairs) < 2 or any(len(sizes) != 3 for sizes, _ in pairs):
+        pairs = [*zip(call.sizes, call.strides, strict=True)]
+        matrices = [pair for pair in pairs if len(pair[0]) == 3][-2:]
+        if len(matrices) < 2:
             continue
-        (left, of_left), (right, of_right) = pairs
+        (left, of_left), (right, of_right) = matrices
         samples, is_right = left[0], of_right[0] == 0
         rows = left[1] if is_right else right[2]
         if samples < 2 or is_right == (of_left[0] == 0) or rows >= 4 * FEW_ROWS:
             continue
-        sides, weight = {*left, *right}, right if is_right else left
-        alike = [one for one in products if sides.issuperset(chain(*one.sizes))]
-        sums = [one for one in calls.longest if one.name == "aten::sum" and weight in one.sizes]
-        what = f"Multiplying one matrix by {rows} rows of each of {samples} samples"
-        saved, line = FEW_ROWS / (rows + FEW_ROWS), r"bmm|matmul|einsum| @ |expand"
-        yield Formula(what, _AS_ONE, alike + sums, saved, line)
-        break
+        sides, most = {*left, *right}, max(most, (rows, samples))
+        weights.append(right if is_right else left)
+        alike = (one for one in products if sides.issuperset(chain(*one.sizes[-2:])))
+        mine |= {one.at: FEW_ROWS / (rows + FEW_ROWS) for one in (call, *alike)}
+    if mine:
+        sums = [one for one in calls.longest if one.name == "aten::sum"]
+        mine |= {one.at: 1.0 for one in sums if any(size in weights for size in one.sizes)}
+        work = [one for one in calls.longest if one.at in mine]
+        spent = [max(int(calls.ops.spent[one.at]), 1) for one in work]
+        saved = np.average([mine[one.at] for one in work], weights=spent)
+        what = f"Multiplying one matrix by {most[0]} rows of each of {most[1]} samples"
+        yield Formula(what, _AS_ONE, work, float(saved), r"bmm|matmul|einsum| @ |expand")
 
 
 _BATCHED = re.compile(r"aten::(bmm|baddbmm)$")

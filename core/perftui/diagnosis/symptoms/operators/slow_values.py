@@ -119,7 +119,7 @@ def _by_rate(facts: Facts, analysis: TraceAnalysis) -> Lost | None:
         about = "whether values are slow to compute with"
         raise UnknownError(Question(Evidence.SHAPES, about, share)) from None
     each = {
-        call: call.time / call.bytes
+        call: call.shortest * call.calls / call.bytes
         for call in calls
         if _SIMPLE.match(call.operator) and call.bytes >= FEWEST_BYTES * call.calls
     }

@@ -239,7 +239,16 @@ def attention_fused(program: Program, line: int) -> Sequence[Edit]:
     if any(kw.arg == "create_graph" for call in program.calls() for kw in call.keywords):
         raise PatchRefusedError("create_graph: the fused operator has no second derivative")
     parts = attention_of(program, function)
-    _refuse_view(program, parts.product)
+    # A view needs the memory order that the product has.
+    above = program.parents[parts.product]
+    uses: list[ast.AST] = [above]
+    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
+        uses += [program.parents[use] for use in program.loads(above.targets[0].id)]
+    for use in uses:
+        if isinstance(use, ast.Attribute) and use.attr in ("view", "view_as"):
+            raise PatchRefusedError(f"line {use.lineno} takes a view of the result")
+    if isinstance(above, ast.Call) and called_name(above) == "as_strided":
+        raise PatchRefusedError(f"line {above.lineno} takes a view of the result")
     text = _call(program, parts)
     refuse_unbound(program, program.statement(parts.product), text.partition("(")[0], before=True)
     removed = [remove(program, node) for node in parts.statements]
@@ -258,19 +267,6 @@ def _call(program: Program, parts: Attention) -> str:
     if parts.scale is not None:
         args.append(f"scale={parts.scale}")
     return f"{spelling(program, _FUSED)}({', '.join(args)})"
-
-
-def _refuse_view(program: Program, product: ast.expr) -> None:
-    """Refuse a view of the result: ``view`` needs the memory order that the product has."""
-    above = program.parents[product]
-    uses: list[ast.AST] = [above]
-    if isinstance(above, ast.Assign) and isinstance(above.targets[0], ast.Name):
-        uses += [program.parents[use] for use in program.loads(above.targets[0].id)]
-    for use in uses:
-        if isinstance(use, ast.Attribute) and use.attr in ("view", "view_as"):
-            raise PatchRefusedError(f"line {use.lineno} takes a view of the result")
-    if isinstance(above, ast.Call) and called_name(above) == "as_strided":
-        raise PatchRefusedError(f"line {above.lineno} takes a view of the result")
 
 
 _FUNCTIONS = "torch.nn.functional"

@@ -42,7 +42,9 @@ class LineTail:
         data = self._read(limit)
         end = data.rfind(b"\n") + 1
         if not end and len(data) > self._longest:
-            self._skip(data)
+            self.skipped += not self._is_skipping
+            self._is_skipping = True
+            self.position += len(data)
             return []
         self.position += end
         lines = data[:end].split(b"\n")
@@ -65,11 +67,6 @@ class LineTail:
         except FileNotFoundError:
             return b""
         return data
-
-    def _skip(self, data: bytes) -> None:
-        self.skipped += not self._is_skipping
-        self._is_skipping = True
-        self.position += len(data)
 
 
 SCHEMA = 1
@@ -200,18 +197,15 @@ class JournalReader:
             raise self._newer
         lines = self._tail.poll(limit)
         while lines and not self.columns:
-            lines = self._read_header(lines)
+            try:
+                self.columns = decode_versioned(lines[0], Header, SCHEMA, "a header").columns
+            except NewerError as error:
+                self._newer = NewerError(f"{self.path}: {error}")
+                raise self._newer from error
+            except UnreadableError:
+                self._damaged += 1
+            lines = lines[1:]
         return [row for line in lines if (row := self._decode(line)) is not None]
-
-    def _read_header(self, lines: list[bytes]) -> list[bytes]:
-        try:
-            self.columns = decode_versioned(lines[0], Header, SCHEMA, "a header").columns
-        except NewerError as error:
-            self._newer = NewerError(f"{self.path}: {error}")
-            raise self._newer from error
-        except UnreadableError:
-            self._damaged += 1
-        return lines[1:]
 
     def _decode(self, line: bytes) -> list[Any] | None:
         try:

@@ -205,7 +205,6 @@ _PRODUCTS = (
     *("$left.matmul($right)", "$left.bmm($right)"),
 )
 _SOFTMAX = ("torch.softmax($x, -1)", "torch.nn.functional.softmax($x, -1)", "$x.softmax(-1)")
-_DROPOUT = "torch.nn.functional.dropout"
 _INFINITY = frozenset({"inf", "float('inf')", "math.inf", "torch.inf", "np.inf", "numpy.inf"})
 _WIDTHS = {
     "root": ("math.sqrt($width)", "numpy.sqrt($width)", "$width ** 0.5"),
@@ -306,7 +305,7 @@ def _without_dropout(
     """The rate of a dropout around ``weights``, empty where there is none, and what is in it."""
     if not isinstance(weights, ast.Call) or not weights.args:
         return "", weights
-    if qualified_name(program, weights.func) == _DROPOUT:
+    if qualified_name(program, weights.func) == "torch.nn.functional.dropout":
         kwargs = {keyword.arg: keyword.value for keyword in weights.keywords}
         kwargs |= dict(zip(("p", "training"), weights.args[1:3], strict=False))
         if not set(kwargs) <= {"p", "training"} or len(weights.args) > 3:

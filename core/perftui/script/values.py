@@ -342,7 +342,17 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
         both = (node.left, node.right)
         return is_whole or all(is_number(program, side, depth) for side in both)
     if isinstance(node, ast.Call):
-        return _is_numeric_call(program, node, depth)
+        name = called_name(node)
+        if isinstance(node.func, ast.Name) and not program.bindings(name):
+            return name in ("float", "int", "len") or (
+                name in _OF_NUMBERS and all(is_number(program, arg, depth) for arg in node.args)
+            )
+        qualified = qualified_name(program, node.func) or ""
+        return (
+            qualified.startswith("math.")
+            or qualified == "numpy.sqrt"
+            or (name == "size" and len(node.args) == 1)
+        )
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
     bound: Sequence[ast.AST] = ()
@@ -355,20 +365,6 @@ def is_number(program: Program, node: ast.expr | None, depth: int = _MOST_NAMES)
             kinds = {option.kind for option in options if option.dest == node.attr}
             return bool(kinds) and kinds <= {int, float}
     return bool(bound) and all(_binds_number(program, node, depth - 1) for node in bound)
-
-
-def _is_numeric_call(program: Program, call: ast.Call, depth: int) -> bool:
-    name = called_name(call)
-    if isinstance(call.func, ast.Name) and not program.bindings(name):
-        return name in ("float", "int", "len") or (
-            name in _OF_NUMBERS and all(is_number(program, arg, depth) for arg in call.args)
-        )
-    qualified = qualified_name(program, call.func) or ""
-    return (
-        qualified.startswith("math.")
-        or qualified == "numpy.sqrt"
-        or (name == "size" and len(call.args) == 1)
-    )
 
 
 def _binds_number(program: Program, binding: ast.AST, depth: int) -> bool:

@@ -62,24 +62,21 @@ class LineBuffer:
         text, self._pending = text[:cut], text[cut:]
         text = text.replace("\r\n", "\n")
         if PLAIN.match(text) and self._row == len(self._lines) - 1:
-            self._write_lines(text)
+            # Text of whole lines at the bottom, the common case, without looking at each piece.
+            first, *rest = text.split("\n")
+            self._write(first)
+            if rest:
+                self._lines += [line[:LONGEST_LINE] for line in rest]
+                excess = max(0, len(self._lines) - self._rows)
+                self._finished += (line.rstrip() for line in self._lines[:excess])
+                del self._lines[:excess]
+                self._row = len(self._lines) - 1
+                self._column = len(self._lines[-1])
         else:
             for piece in PIECE.findall(text):
                 self._take(piece)
         finished, self._finished = self._finished, []
         return finished
-
-    def _write_lines(self, text: str) -> None:
-        """Text of whole lines at the bottom, the common case, without looking at each piece."""
-        first, *rest = text.split("\n")
-        self._write(first)
-        if rest:
-            self._lines += [line[:LONGEST_LINE] for line in rest]
-            excess = max(0, len(self._lines) - self._rows)
-            self._finished += (line.rstrip() for line in self._lines[:excess])
-            del self._lines[:excess]
-            self._row = len(self._lines) - 1
-            self._column = len(self._lines[-1])
 
     def _take(self, piece: str) -> None:
         if piece[0] >= " " and piece[0] != "\x7f":

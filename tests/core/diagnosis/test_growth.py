@@ -61,6 +61,13 @@ def memory(steps: Table, first: int, last: int) -> Table:
     return table_of((Column("time"), Column("processes.rss")), rows, floats=True)
 
 
+def test_one_jump_is_no_growth() -> None:
+    """As a neighbour on the machine, or its clock, makes it."""
+    early, late = (step_table(50, {"forward": 50, "other": ms}) for ms in (10, 40))
+    assert found(run_of(joined(early, late)), "growing-steps") is None
+    assert found(run_of(growing(other=0.3)), "growing-steps")
+
+
 def test_the_part_that_grows_is_named_with_its_line() -> None:
     steps = growing(other=1)
     run = run_of(steps, *seen_in(steps), telemetry=memory(steps, 400, 450))

@@ -63,8 +63,9 @@ def memory(steps: Table, first: int, last: int) -> Table:
 
 def test_one_jump_is_no_growth() -> None:
     """As a neighbour on the machine, or its clock, makes it."""
-    early, late = (step_table(50, {"forward": 50, "other": ms}) for ms in (10, 40))
-    assert found(run_of(joined(early, late)), "growing-steps") is None
+    others = (10 + at / 50 + 30 * (at >= 50) for at in range(100))
+    steps = joined(*(step_table(1, {"forward": 50, "other": other}) for other in others))
+    assert found(run_of(steps), "growing-steps") is None
     assert found(run_of(growing(other=0.3)), "growing-steps")
 
 

@@ -63,7 +63,7 @@ def memory(steps: Table, first: int, last: int) -> Table:
 
 def test_one_jump_is_no_growth() -> None:
     """As a neighbour on the machine, or its clock, makes it."""
-    others = (10 + at / 50 + 30 * (at >= 50) for at in range(100))
+    others = (10 + at / 50 + 12 * (at >= 60) for at in range(100))
     steps = joined(*(step_table(1, {"forward": 50, "other": other}) for other in others))
     assert found(run_of(steps), "growing-steps") is None
     assert found(run_of(growing(other=0.3)), "growing-steps")

@@ -118,7 +118,7 @@ _ARITHMETIC = r"[-+*/] .*[-+*/] |\.(pow|sqrt|exp|tanh|mean|sum|sigmoid)\("
 CHAIN = 8
 """Element-wise operators of a step that are a chain, not just a residual connection."""
 
-MOSTLY = 0.35
+MOSTLY = 0.40
 """Share of the step from which fewer of them matter: they work on large tensors, such as those of
 all pairs."""
 

@@ -6,7 +6,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +44,6 @@ from perftui_tui.look.rows import (
     width,
     wrap,
 )
-from perftui_tui.screens.timeline.track_cells import all_filled_steps
 from tests.tui.driving import in_ascii
 
 VALUES = st.lists(st.floats(-1e6, 1e6) | st.just(math.nan), max_size=60)
@@ -222,12 +220,6 @@ def test_exact_times_read_back(ns):
 def test_a_slow_first_step_does_not_set_the_scale():
     assert usual_top([900.0, *[10.0] * 99]) == 11.0
     assert usual_top([0.0, 0.0]) == 1.0
-
-
-@given(st.lists(st.floats(-1, 2) | st.integers(-8, 16).map(lambda n: n / 16)), st.integers(2, 9))
-def test_the_same_as_one_by_one(fractions: list[float], steps: int) -> None:
-    found = all_filled_steps(np.array(fractions, dtype=np.float64), steps)
-    assert found.tolist() == [filled_steps(fraction, steps) for fraction in fractions]
 
 
 numbers = st.lists(st.floats(0, 1000), min_size=1, max_size=200)

@@ -124,8 +124,8 @@ def trial_text(
     rest = (*progress.costs.sentences, *progress.notes, progress.losses.sentence)
     lines += [f"  {line}" for line in rest]
     lines += [f"  risk: {risk.value}" for risk in option.risks]
-    if by_hand := _by_hand(option):
-        lines.append(f"  by hand: {by_hand}")
+    if option.patch is None and option.advice:
+        lines.append(f"  by hand: {option.advice}")
     return "\n".join((*map(printable, lines), *_next_line(option, run, progress, others))) + "\n"
 
 
@@ -190,11 +190,6 @@ def _why_chosen(progress: Progress) -> str:
     return f": {best} is the fewest within {LEVEL * 100:.0f} % of the fastest"
 
 
-def _by_hand(option: FixOption) -> str | None:
-    """The line to write, where we cannot: None where there is a patch."""
-    return option.advice or None if option.patch is None else None
-
-
 def _next_line(
     option: FixOption, run: RunSnapshot, progress: Progress, others: Sequence[str]
 ) -> list[str]:
@@ -224,7 +219,7 @@ def trial_object(
             )
             for pair in progress.pairs
         ],
-        advice=_by_hand(option),
+        advice=option.advice or None if option.patch is None else None,
         next=_next(option, run, progress, others),
     )
 

@@ -77,9 +77,8 @@ def test_zoom_keeps_the_selection_in_view(state):
 
 
 def test_a_search_begins_at_the_longest(state):
-    assert not state.longest_match()
     state.matches = find_matches(state.trace, "CUDA")
-    assert state.longest_match()
+    assert state.select_row(state.matches.longest)
     lasting = state.trace.duration[state.matches.rows]
     assert state.trace.duration[state.selected.row] == lasting.max()
     assert state.selected.start // MS == 60

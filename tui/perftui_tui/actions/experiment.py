@@ -458,7 +458,7 @@ class Tuning(Experiment[TuningState]):
             return replace(state.trial, job=job)
         now, plan = time.time_ns(), replace(state.plan, step_ns=None)
         job = Job(str(state.root), event.option, plan.steps, now, progress=event.progress)
-        return TrialState(job, plan, most_pairs=PAIRS, root=state.root, began=self.clock())
+        return TrialState(job, plan, last_look=PAIRS, root=state.root, began=self.clock())
 
 
 class Probing(Experiment[ProbeState]):

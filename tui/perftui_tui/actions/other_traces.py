@@ -116,19 +116,16 @@ class Baseline:
         self._app.refresh_screen()
 
 
-MOST_RUNS = 50
-"""Runs that are listed: each is read for its steps."""
-
-
 def _runs(directory: Path, shown: Path) -> list[_Other]:
-    """The newest recorded runs, newest first, without the one that is shown."""
+    """The newest recorded runs, newest first, without the one that is shown; at most 50, as each is
+    read for its steps."""
     from perftui.facts.fact import Facts
     from perftui.facts.step.steps import step_breakdown
     from perftui.run.manifest import ManifestError
     from perftui.run.reader import RunReader, list_runs
 
     others = []
-    for entry in list_runs(directory)[:MOST_RUNS]:
+    for entry in list_runs(directory)[:50]:
         if entry.manifest is not None and entry.root != shown:
             try:
                 steady = step_breakdown(Facts(RunReader(entry.root).poll()))

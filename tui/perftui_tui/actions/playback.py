@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 SPEEDS = (0.5, 1, 2, 5, 10, 30, 100, 300, 1000, 3000)
 """Seconds of the run in a second."""
 
-BEGIN_SPEED = 10
-
 TICK_SECONDS = 0.25
 """Four pictures a second: a run is played for a person, and over SSH each costs kilobytes."""
 
@@ -41,7 +39,7 @@ class Position:
     at: int
     """ns since the epoch."""
     playing: bool = False
-    speed: float = BEGIN_SPEED
+    speed: float = 10
 
     @property
     def step(self) -> int:

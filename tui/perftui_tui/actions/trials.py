@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
-from perftui.run.layout import TRIAL_FILE, RunLayout, trials_of
-from perftui.run.manifest import StopReason
+from perftui.run.layout import TRIAL_FILE, trials_of
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.reading.experiment_state import (
@@ -317,8 +316,6 @@ class Trials:
 
     def _leave_running(self, root: Path) -> None:
         """The app was left while the run was being started: the farewell is about that run."""
-        from perftui.run.control import STOP, request
-
         self._app.target = self._app.own = root
         if self._app.is_stopping:
-            request(RunLayout(root), STOP, reason=StopReason.USER)
+            self._requests.stop()

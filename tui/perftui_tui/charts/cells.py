@@ -209,9 +209,6 @@ _LABEL_CELLS = 12
 _PLAIN_LABEL = 8
 """A longer label repeats digits that do not change on screen: an offset is shown instead."""
 
-_USUAL_SHARE = 0.98
-"""Share of the values for which a scale is made."""
-
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 
 
@@ -230,7 +227,7 @@ def usual_top(values: Sequence[float]) -> float:
     A tenth above what 98 % of the ``values``, of which there is one at least, stay below, and of
     few all but the highest; never 0."""
     ordered = sorted(values)
-    return 1.1 * ordered[int(_USUAL_SHARE * (len(ordered) - 1))] or 1.0
+    return 1.1 * ordered[int(0.98 * (len(ordered) - 1))] or 1.0
 
 
 def exact_ns(nanoseconds: int) -> str:

@@ -27,9 +27,6 @@ BINS = 60
 TAIL = 4
 """A distribution ends this many times the distance from its median to its p95 above the median."""
 
-THROUGHPUT_BINS = 200
-"""Intervals of equal length in which steps are counted."""
-
 CATEGORY_POINTS = 2000
 """Columns of a chart of memory by category."""
 
@@ -173,7 +170,7 @@ def _throughput(steps: Table) -> Iterator[Chart]:
     span = float(ends[-1]) - begin
     if len(ends) < 2 or span <= 0:
         return
-    bins = min(THROUGHPUT_BINS, max(2, len(ends) // 4))
+    bins = min(200, max(2, len(ends) // 4))
     counts, edges = np.histogram(ends, bins, (begin, float(ends[-1])))
     rates = counts / (span / bins)
     middles = (edges[:-1] + edges[1:]) / 2 - begin

@@ -117,20 +117,16 @@ class ChartPlot(PlotextPlot):
 
 
 def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """The highest and the lowest value to draw: of times those that are usual, where few others
-    would flatten them; what is longer is drawn at the top."""
+    """The highest and the lowest value to draw: of times those that are usual, where few that are
+    more than twice as long would flatten them; what is longer is drawn at the top."""
     values = np.concatenate([line.values[inside] for line in chart.lines])
     values = values[np.isfinite(values)]
     if not len(values):
         return 1.0, 0.0
     highest = float(values.max())
     usual = usual_top(values.tolist()) if chart.text is format_ns else highest
-    highest = usual if highest > FAR_ABOVE * usual else highest
+    highest = usual if highest > 2 * usual else highest
     return (1.05 * highest if highest > 0 else 1.0), min(0.0, float(values.min()))
-
-
-FAR_ABOVE = 2
-"""Ratio to the usual highest time from which longer ones do not count for the scale."""
 
 
 def _headroom(chart: Chart, rows: int) -> float:
@@ -175,9 +171,6 @@ def downsampled(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     ]
     return x[kept], y[kept]
 
-
-ZOOM = 0.5
-"""The part of the range in view that stays when zooming in."""
 
 FEWEST_POINTS = 4
 """Points in view: closer there is nothing more to see."""
@@ -289,9 +282,9 @@ class ChartScreen(ModalScreen[None]):
         self._draw()
 
     def action_zoom(self, step: int) -> None:
-        """Look closer (1) around the cursor, or from further away (-1)."""
+        """Halve (1) or double (-1) the range in view around the cursor."""
         here, (left, right) = float(self.chart.x[self.at]), self.view
-        factor = ZOOM**step
+        factor = 0.5**step
         self._set_view(here - (here - left) * factor, here + (right - here) * factor)
         self._draw()
 

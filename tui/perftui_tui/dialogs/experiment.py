@@ -64,8 +64,6 @@ class View(Generic[State]):
     """What ends with it, where it has one."""
 
 
-NO_PAIR = "No pair of runs"
-
 TRIAL = View[TrialState](
     "trial",
     "Trial by pairs",
@@ -73,7 +71,9 @@ TRIAL = View[TrialState](
     experiments.trial_rows,
     experiments.result,
     lambda state: state.job.tried.title,
-    lambda state: f"{fmt.several(len(state.pairs), 'pair') if state.pairs else NO_PAIR} so far.",
+    lambda state: (
+        f"{fmt.several(len(state.pairs), 'pair') if state.pairs else 'No pair of runs'} so far."
+    ),
     "the trial",
 )
 

@@ -30,7 +30,8 @@ class TooSmallScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "app.quit", "Quit", id="app.quit"),
-        Binding("1", "overview", "Overview", id="app.show('overview')"),
+        # There is room enough for it; this screen waits for a larger terminal.
+        Binding("1", "app.switch_mode('overview')", "Overview", id="app.show('overview')"),
     ]
 
     def __init__(self, goes_on: bool, needed: Size) -> None:
@@ -59,10 +60,6 @@ class TooSmallScreen(ModalScreen[None]):
         """Go, where the terminal has grown under a dialog."""
         if not is_too_small(self.app.size, self.needed):
             self.dismiss()
-
-    def action_overview(self) -> None:
-        """Go where there is room enough; this screen waits for a larger terminal."""
-        self.app.switch_mode("overview")
 
 
 def is_too_small(size: Size, needed: Size) -> bool:

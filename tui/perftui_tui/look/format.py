@@ -13,10 +13,6 @@ _TIME_UNITS = ((1, "ns"), (10**3, "µs"), (10**6, "ms"), (10**9, "s"))
 _BYTE_UNITS = tuple((1024**power, unit) for power, unit in enumerate(("B", "KiB", "MiB", "GiB")))
 _COUNT_UNITS = ((10**6, "M"), (10**9, "G"), (10**12, "T"))
 _SECOND = 10**9
-_CLOCK_FROM = 100 * _SECOND
-"""From here on minutes and seconds are read more easily than seconds alone."""
-
-_EXACT_COUNTS_BELOW = 10**7
 
 
 def significant(value: float) -> str:
@@ -28,13 +24,7 @@ def significant(value: float) -> str:
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...], limit: float) -> str:
     """``value`` in the first unit where its rounded figure stays below ``limit``."""
-    for size, unit in units[:-1]:
-        if value / size < limit:
-            return _with_unit(value, size, unit)
-    return _with_unit(value, *units[-1])
-
-
-def _with_unit(value: float, size: int, unit: str) -> str:
+    size, unit = next((each for each in units if value / each[0] < limit), units[-1])
     is_whole = size == 1 and value == int(value)
     return f"{int(value)} {unit}" if is_whole else f"{significant(value / size)} {unit}"
 
@@ -44,7 +34,8 @@ def format_ns(nanoseconds: float | None) -> str:
     if nanoseconds is None or math.isnan(nanoseconds):
         return MISSING
     sign, size = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
-    if round(size / _SECOND, 1) >= _CLOCK_FROM / _SECOND:
+    # From here on minutes and seconds are read more easily than seconds alone.
+    if round(size / _SECOND, 1) >= 100:
         return sign + _clock(round(size / _SECOND))
     return sign + _scaled(size, _TIME_UNITS, 999.5)
 
@@ -67,7 +58,7 @@ def format_count(count: float | None) -> str:
     """A number of things: exact below ten million (``1,234,567``), then ``12.3 M``."""
     if count is None or math.isnan(count):
         return MISSING
-    if abs(count) < _EXACT_COUNTS_BELOW:
+    if abs(count) < 10**7:
         return f"{round(count):,}"
     return ("-" if count < 0 else "") + _scaled(abs(count), _COUNT_UNITS, 999.5)
 
@@ -91,10 +82,6 @@ def format_percent(fraction: float | None) -> str:
     return ">99.9 %" if 0.9995 <= fraction < 1 else f"{fraction * 100:.1f} %"
 
 
-_LONG_NS = 10_000_000_000
-"""From here on milliseconds have five digits."""
-
-
 def milliseconds(ns: float) -> str:
     """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
     return "<0.01" if 0 < ns < 5_000 else significant(ns / 1e6)
@@ -102,7 +89,7 @@ def milliseconds(ns: float) -> str:
 
 def part_of_step(ns: float) -> str:
     """A time of a part of a step, in ms to be compared: ``118 ms``; from ten seconds ``34.8 s``."""
-    return f"{milliseconds(ns)} ms" if ns < _LONG_NS else format_ns(ns)
+    return f"{milliseconds(ns)} ms" if ns < 10 * _SECOND else format_ns(ns)
 
 
 def per_second(count: float) -> str:

@@ -248,8 +248,6 @@ def gap_text(gap: Gap, trace: Trace, device: str = "") -> str:
 LONGEST_NAME = 60
 """Characters of a name among others: C++ names of kernels fill whole lines."""
 
-NUMBERS_WIDTH = 16
-
 
 def top_ops(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """Kernels where a GPU was recorded, else operators."""
@@ -290,8 +288,9 @@ def _ranking(
 ) -> list[Row]:
     whole = sum(times)
     order = sorted(range(len(times)), key=lambda at: -times[at])[: height - 1]
-    room = max(0, cells - NUMBERS_WIDTH)
-    head = row((f"{title[:room]:<{room}}{'time':>9} {'share':>6}", "dim"))
+    numbers = f"{'time':>9} {'share':>6}"
+    room = max(0, cells - len(numbers))
+    head = row((f"{title[:room]:<{room}}{numbers}", "dim"))
     width = max(1, room)
     return [
         crop(head, cells),

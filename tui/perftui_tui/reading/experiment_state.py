@@ -66,8 +66,8 @@ class TrialState(ExperimentState):
     job: Job
     """How far it has come."""
     plan: TrialPlan
-    most_pairs: int | None = None
-    """Pairs after which it ends, clear or not; None for as many as a trial has at most."""
+    last_look: int = LOOKS[-1][0]
+    """The number of pairs after which it ends, clear or not."""
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -86,11 +86,6 @@ class TrialState(ExperimentState):
         in_blocks = self.job.progress.block_steps is not None
         count = 0 if in_blocks and not self.makes_blocks else len(self.pairs)
         return next_look(count) or count
-
-    @property
-    def last_look(self) -> int:
-        """The number of pairs after which it ends at the latest."""
-        return self.most_pairs or LOOKS[-1][0]
 
     @property
     def makes_blocks(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.option import FixOption
+from perftui.run.columns import PHASES
 from perftui.run.manifest import Manifest, Status
 
 if TYPE_CHECKING:
@@ -86,12 +87,6 @@ TRACE_STYLES = {
     "exposed communication": "optimizer",
     "exposed copies": "loader_start",
     "data loader wait": "input_wait",
-    "input_wait": "input_wait",
-    "loader_start": "loader_start",
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "profiler": "profiler",
     "synchronisation": "backward",
     "launch-bound": "loader_start",
     "python": "optimizer",
@@ -101,7 +96,7 @@ TRACE_STYLES = {
 
 def style_of(name: str) -> str:
     """The style of a part of a step, of a run or of a trace."""
-    return TRACE_STYLES.get(name, "other")
+    return name if name in PHASES else TRACE_STYLES.get(name, "other")
 
 
 def of_trace(steps: TraceSteps | None) -> DrawnStep | None:

@@ -139,11 +139,12 @@ class Pictures:
         self, findings: Sequence[Finding], facts: Facts
     ) -> dict[str, tuple[FixOption, ...]]:
         """The options of each of ``findings``, by its rule."""
-        return {finding.rule: self._options(finding, facts) for finding in findings}
-
-    def _options(self, finding: Finding, facts: Facts) -> tuple[FixOption, ...]:
-        options = (self._option(fix, facts) for fix in fixes_of(finding))
-        return tuple(option for option in options if option)
+        return {
+            finding.rule: tuple(
+                filter(None, (self._option(fix, facts) for fix in fixes_of(finding)))
+            )
+            for finding in findings
+        }
 
     def _option(self, fix: Fix, facts: Facts) -> FixOption | None:
         change, manifest = fix.change(facts), facts.manifest

@@ -121,7 +121,7 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     rows: list[Row] = []
     for at, finding in enumerate(found):
         mark = (">", "accent") if at == selected else (" ", "")
-        (whole,) = headlines(finding, snapshot, LONGEST_SENTENCE)
+        (whole,) = headlines(finding, snapshot, ANY_ROOM)
         rows.append(crop((mark, *whole), cells))
     if not rows:
         rows += wrap(verdict(snapshot)[1], cells, "dim")
@@ -134,11 +134,8 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     return rows
 
 
-LONGEST_SENTENCE = 10_000
-"""Cells that hold any sentence in one row."""
-
 ANY_ROOM = 10_000
-"""More rows than there ever are."""
+"""More rows than there ever are, and cells that hold any sentence in one row."""
 
 
 def details(
@@ -356,6 +353,7 @@ class DiagnosisScreen(RunScreen):
         if self._options:
             self.chosen = self._options[(self._chosen_at + step) % len(self._options)].fix
 
+    @on(events.Click, "#finding-details")
     def action_unfold(self) -> None:
         """Show the evidence, from its first row on, or fold it away."""
         pane = self.query_one("#finding-details", RowView)
@@ -363,10 +361,6 @@ class DiagnosisScreen(RunScreen):
         self.unfolded = OPEN not in heads
         to = heads.get(FOLDED, 0)
         self.call_after_refresh(pane.scroll_to, y=to, animate=False)
-
-    @on(events.Click, "#finding-details")
-    def _click_unfolds(self) -> None:
-        self.action_unfold()
 
     def action_scroll_details(self, pages: int) -> None:
         pane = self.query_one("#finding-details", RowView)

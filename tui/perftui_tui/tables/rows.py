@@ -252,9 +252,6 @@ MARK = 2
 _MEASURED = 2_000
 """Names whose cells are counted: in some milliseconds."""
 
-SHARE_WIDTH = 7
-_BAR = 10
-
 
 def name_column(title: str, names: Sequence[str], things: str) -> Column:
     """Names, with how many ``things`` (a plural in s) are shown, and how many there are; a long one
@@ -370,7 +367,7 @@ def share_columns(
         "share",
         values,
         lambda row: format_percent(fraction(int(values[row]))),
-        width=SHARE_WIDTH,
+        width=7,
         total=lambda rows: format_percent(fraction(int(added[rows].sum()))),
         exact=lambda row: fraction(int(values[row])),
     )
@@ -378,7 +375,7 @@ def share_columns(
         "",
         values,
         lambda row: "",  # noqa: ARG005 - it is drawn
-        width=_BAR,
+        width=10,
         align=LEFT,
         bar=lambda row, width: block_bar(fraction(int(values[row])), width),
         optional=2,

@@ -40,7 +40,8 @@ SAME_WITHIN = 0.03
 """A change within 3 % is called the same: below what two runs of one program differ by."""
 
 NOTABLE_SHARE = 0.01
-"""Share of the step: a part that changed by less is not judged, however much of itself that is."""
+"""Share of the whole step, or of all operators or kernels: a part that changed by less is not
+judged, however much of itself that is."""
 
 MANY_TIMES = 10.0
 """A larger relative change is shown in the figure's own unit: +2252 % is hard to read."""
@@ -187,8 +188,6 @@ _CALLS, _TIME, _SHARE = 15, 10, 9
 _NARROWEST = 16
 """Cells of the name from which on calls are shown as well, and the share."""
 TABLES = (step_tables, operators_by_shape)
-_NOTABLE = 0.01
-"""Share of the time of one side: a change below it is called neither better nor worse."""
 
 
 def lacks_tables(facts: Facts) -> bool:
@@ -253,7 +252,7 @@ def _table(
         counts = f"{_times(one.before)} → {_times(one.after)}" if with_calls else ""
         shown, by = figures(printable(name), counts, before, after)
         change = after - before
-        style = "dim" if abs(change) < _NOTABLE * whole else "bad" if change > 0 else "good"
+        style = "dim" if abs(change) < NOTABLE_SHARE * whole else "bad" if change > 0 else "good"
         part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
         yield row(shown, (by + part, style))
     if all_of.twice_before_ns or all_of.twice_after_ns:

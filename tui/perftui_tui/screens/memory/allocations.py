@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from perftui.analysis.memory_categories import Category, MemoryOverTime
 from perftui.facts.gpu.cards import gpu_memory
 from perftui.format import apportioned
+from perftui.trace.model import Int64
 from perftui.trace.text import printable
 from perftui_tui.charts.cells import block_bar
 from perftui_tui.look.format import MISSING, format_bytes, format_count, format_ns, percent, share
@@ -20,8 +20,6 @@ from perftui_tui.reading.memory import memory_curves
 if TYPE_CHECKING:
     from perftui.report.snapshots_and_ncu import AllocationSite, DeviceMemory, Peak
     from perftui_tui.reading.snapshot import Snapshot
-
-Int64 = npt.NDArray[np.int64]
 
 BLANK = -1
 """A cell above all parts."""
@@ -219,9 +217,6 @@ RESERVED = "─"
 PEAK = "▲"
 """Stands under the column of the peak."""
 
-LEGEND_ROWS = 3
-"""Rows of the legend at most."""
-
 NOT_TOLD = "What memory is for is unknown: the recording has no stacks, or no block addresses."
 AT_LEAST = "What was held before the recording is unknown: these sizes are lower bounds."
 
@@ -265,13 +260,13 @@ def _time_row(memory: MemoryOverTime, columns: int, peak: int) -> Row:
 
 
 def legend_rows(memory: MemoryOverTime, cells: int) -> list[Row]:
-    """Each category at the peak, its size and share, in so many rows as there are for it."""
+    """Each category at the peak, its size and share, in three rows at most."""
     items = []
     for (category, size, _), tenths in _at_peak(memory):
         glyph, style = GLYPHS[category]
         text = f" {category.label} {format_bytes(size)} {percent(tenths / 10)}"
         items.append(row((glyph * 2, style), text))
-    return [crop(each, cells) for each in packed(items, cells)][:LEGEND_ROWS]
+    return [crop(each, cells) for each in packed(items, cells)][:3]
 
 
 def _at_peak(memory: MemoryOverTime) -> list[tuple[tuple[Category, int, int | None], int]]:

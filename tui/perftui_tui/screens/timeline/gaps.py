@@ -6,7 +6,6 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -32,8 +31,6 @@ from perftui_tui.screens.timeline.track_cells import Cell, narrow, phase_label, 
 
 THRESHOLDS = (1_000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 """Nanoseconds from which idle time counts as a gap; the person moves along these."""
-
-_STEPS_PER_DECADE = 2
 
 
 def idle_around(track: TimelineTrack, time: int, view: Viewport) -> tuple[int, int]:
@@ -106,13 +103,11 @@ def largest_gap_row(largest: Int64, threshold: int, ascii_only: bool) -> str:
     """The largest gap of each column, from ``threshold`` two steps a decade."""
     ramp = ASCII_LEVELS if ascii_only else LOWER_EIGHTHS
     levels = [
-        1 + int(_STEPS_PER_DECADE * math.log10(gap / threshold)) if gap >= threshold else 0
+        1 + int(2 * math.log10(gap / threshold)) if gap >= threshold else 0
         for gap in largest.tolist()
     ]
     return "".join(ramp[min(level, len(ramp) - 1)] for level in levels)
 
-
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 _MOST_ROWS = 1_000
 """Rows that are searched for a Python call: far more than any stack is deep."""
@@ -181,7 +176,8 @@ def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
     the last, or one of its callers; behind a range outside the call stack the row before it."""
     if PYTHON not in trace.categories or trace_track == NONE:
         return ""
-    low, high = (int(np.searchsorted(trace.track, trace_track, side=one)) for one in _SIDES)
+    low = int(np.searchsorted(trace.track, trace_track))
+    high = int(np.searchsorted(trace.track, trace_track, side="right"))
     middle = np.int64((start + end) // 2)
     row = low + int(np.searchsorted(trace.start[low:high], middle, side="right")) - 1
     is_python = trace.categories.index(PYTHON)

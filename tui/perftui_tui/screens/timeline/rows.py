@@ -46,9 +46,6 @@ from perftui_tui.screens.timeline.track_cells import (
 )
 from perftui_tui.screens.timeline.tracks import ShownTrack
 
-_NAMED_FROM = 4
-"""Cells from which on a phase has its name in it."""
-
 
 def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) -> list[Cell]:
     """Each column in the colour of the phase that fills most of it; without colours as a letter."""
@@ -63,7 +60,7 @@ def phase_cells(phases: Phases, view: Viewport, columns: int, glyphs: Glyphs) ->
     at = 0
     for name, group in groupby(chosen):
         length = len(list(group))
-        if name and length >= _NAMED_FROM:
+        if name:
             _name(cells, at, length, name, glyphs)
         at += length
     return cells

@@ -20,12 +20,6 @@ from perftui_tui.screens.timeline.tracks import TrackList, TrackOrder
 Phases = Mapping[str, Intervals]
 """Exclusive, by name, in drawing order."""
 
-_PAN_SHARE = 5
-"""A pan moves the view by this part of it."""
-
-_CLOSER = 10
-"""A click on the minimap shows this part of the whole trace."""
-
 _SEEN_SHARE = 40
 """A gap shorter than this part of the view cannot be seen: the view closes in on it."""
 
@@ -87,18 +81,18 @@ class TimelineState(TrackList):
 
     def pan(self, steps: int) -> None:
         """Move by a fifth of the view."""
-        self.view = self.view.panned(steps * max(self.view.span // _PAN_SHARE, 1))
+        self.view = self.view.panned(steps * max(self.view.span // 5, 1))
 
     def show(self, start: int, end: int) -> None:
         """Show an interval of equal length, moved inside the trace."""
         self.view = self.view.showing(start, end)
 
     def centre_on(self, column: int, columns: int) -> None:
-        """Move to a column of a picture of the whole trace; from the whole, close in on it."""
+        """Move to a column of a picture of the whole trace; from the whole, close in on a tenth."""
         whole = Viewport.whole(self.view.first, self.view.last)
         time, span = whole.time(column, columns), self.view.span
         if span == whole.span:
-            span //= _CLOSER
+            span //= 10
         self.view = self.view.showing(time - span // 2, time + span - span // 2)
 
     def to_edge(self, direction: int) -> None:
@@ -242,9 +236,6 @@ class TimelineState(TrackList):
                 return track
         beside = gap.previous_row if gap.next_row == NONE else gap.next_row
         return navigation.track_of(self.tracks, self.trace, beside)
-
-    def longest_match(self) -> bool:
-        return self.matches is not None and self.select_row(self.matches.longest)
 
     def next_match(self, step: int) -> bool:
         """Select the next (1) or previous (-1) event that the search found, round the end."""

@@ -10,7 +10,6 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 from rich.cells import cell_len
 
 from perftui.analysis.kernels.names import shown_name
@@ -305,12 +304,12 @@ class _Drawing:
         if not len(filled):
             return
         rows = dominant[filled]
-        shares = self.busy[filled] / np.maximum(np.diff(self.times)[filled], 1)
+        shares = (self.busy[filled] / np.maximum(np.diff(self.times)[filled], 1)).tolist()
         if self._is_lettered:
-            letters = zip(self.event_style.letters(rows), shares.tolist(), strict=True)
+            letters = zip(self.event_style.letters(rows), shares, strict=True)
             drawn = [letter if share >= 0.5 else letter.lower() for (letter, _), share in letters]
         else:
-            drawn = [LOWER_EIGHTHS[level] for level in all_filled_steps(shares, 8).tolist()]
+            drawn = [LOWER_EIGHTHS[filled_steps(share, 8)] for share in shares]
         styles = self.event_style.styles(rows)
         for column, glyph, style in zip(filled.tolist(), drawn, styles, strict=True):
             self.cells[column] = (glyph, style)
@@ -353,13 +352,6 @@ class _Drawing:
         idle = 1 - busy[left - 1] / (times[left] - times[left - 1])
         cells[left - 1] = (LEFT_EIGHTHS[filled_steps(float(idle), 8)], f"{style}-edge")
         return True
-
-
-def all_filled_steps(fractions: npt.NDArray[np.float64], steps: int) -> Int64:
-    """``filled_steps`` of each fraction; ``steps`` is at least 2."""
-    full = np.where(fractions >= 1, steps, np.clip(np.rint(fractions * steps), 1, steps - 1))
-    result: Int64 = np.where(fractions <= 0, 0, full).astype(np.int64)
-    return result
 
 
 _Seen = tuple[Viewport, int, Matches | None]

@@ -97,13 +97,6 @@ class TrackOrder:
         others = [k for k in self._whole_order(groups) if k in groups and k not in pinned]
         return [key for key in (*pinned, *others) if key not in self.hidden]
 
-    def pin(self, key: GroupKey) -> None:
-        """Keep a group above the others, or no more."""
-        if key in self.pinned:
-            self.pinned.remove(key)
-        else:
-            self.pinned.append(key)
-
     def move(self, key: GroupKey, groups: Collection[GroupKey], step: int) -> bool:
         """Exchange a group with the next (1) or previous (-1); False at an edge."""
         shown = self.visible(groups)
@@ -292,7 +285,8 @@ class TrackList:
 
     def pin_track(self) -> None:
         """Keep the selected thread, stream or device above the others, or no more."""
-        self.order.pin(self._key(self.track))
+        key, pinned = self._key(self.track), self.order.pinned
+        (pinned.remove if key in pinned else pinned.append)(key)
         self._reveal_track()
 
     def reorder(self, step: int) -> bool:

@@ -500,7 +500,8 @@ class TimelineView(Vertical):
         text = f"{counted(len(found), 'event matches', 'events match')} {found.needle!r}"
         self.notify(text, timeout=3, markup=False)
         if len(found):
-            self._timeline.action_longest_match()
+            missing = "no event has that name"
+            self._timeline.act(lambda state: state.select_row(found.longest), missing)
         else:
             self._timeline.changed()
 

@@ -165,7 +165,6 @@ class Timeline(RowView, can_focus=True):
     action_whole = _action(TimelineState.whole)
     action_fold = _action(TimelineState.fold)
     action_threshold = _action(TimelineState.change_threshold)
-    action_longest_match = _action(TimelineState.longest_match, "no event has that name")
     action_match = _action(TimelineState.next_match, "no event has that name")
     action_mark = _action(TimelineState.mark)
     action_measure = _action(TimelineState.mark_selection)

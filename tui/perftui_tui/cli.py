@@ -44,7 +44,3 @@ def main(arguments: list[str] | None = None) -> int:
         # The reader of our output (head, less) has gone: nobody is left to notify.
         sys.stderr.close()
         return 141
-
-
-if __name__ == "__main__":
-    sys.exit(main())

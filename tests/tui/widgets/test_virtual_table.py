@@ -21,7 +21,6 @@ from perftui_tui.tables.rows import (
     fit,
     name_column,
     ordered_rows,
-    row_text,
     shown_columns,
 )
 from perftui_tui.tables.virtual import VirtualTable
@@ -297,6 +296,5 @@ def test_the_longest_text_of_names_is_known_unless_they_are_very_many():
     assert made == []
 
 
-def test_a_click_finds_its_column_and_cells_are_joined_with_one_blank():
+def test_a_click_finds_its_column():
     assert [column_at([4, 6], x) for x in (0, 4, 5, 11, 12)] == [0, 0, 1, 1, None]
-    assert row_text(["aten::mm", "12"], [6, 4], [LEFT, RIGHT]) == "aten:…   12"

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from perftui.run.layout import RUNS_DIRECTORY
 from perftui.run.reader import RunEntry
 from perftui_tui.look.format import format_bytes
-from perftui_tui.look.rows import Row, fold, row, wrap
+from perftui_tui.look.rows import Row, behind, fold, row, wrap
 from perftui_tui.look.rows import width as width_of
 from perftui_tui.widgets.row_view import RowView
 
@@ -195,11 +195,9 @@ def _shared(needed: Sequence[int], room: int) -> list[int]:
 
 def labelled(prose: Prose, cells: int) -> list[Row]:
     """The text in rows of at most ``cells``, the first behind the label."""
-    rows = wrap(prose.text, cells, prose.style, " " * len(prose.label) or prose.indent)
-    if not prose.label or not rows:
-        return rows
-    first, *others = rows
-    return [((prose.label, "dim"), *first[1:]), *others]
+    if prose.label and prose.text:
+        return behind(row((prose.label, "dim")), prose.text, cells, prose.style)
+    return wrap(prose.text, cells, prose.style, prose.indent)
 
 
 class QuitDialog(ChoiceDialog):

@@ -220,14 +220,12 @@ _current: tuple[Key, ...] = KEYS
 def use(overrides: Overrides) -> None:
     """Take a person's own keys for all that is shown from now on; the app binds them itself."""
     global _current
-    _current = tuple(_own(key, overrides) for key in KEYS)
-
-
-def _own(key: Key, overrides: Overrides) -> Key:
-    keys = overrides.keys.get(key.name)
-    if keys is None:
-        return key
-    return replace(key, keys=",".join(keys), shown_as=key_in_file(keys[0]))
+    _current = tuple(
+        replace(key, keys=",".join(own), shown_as=key_in_file(own[0]))
+        if (own := overrides.keys.get(key.name))
+        else key
+        for key in KEYS
+    )
 
 
 def current_keys() -> tuple[Key, ...]:

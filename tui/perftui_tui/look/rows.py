@@ -157,6 +157,12 @@ def wrap(text: str, cells: int, style: str = "", indent: str = "") -> list[Row]:
     return [*rows, ((indent, ""), (line, style))] if line else rows
 
 
+def behind(label: Row, text: str, cells: int, style: str = "") -> list[Row]:
+    """``text`` in rows of at most ``cells``, the first behind ``label``, the others as far in."""
+    first, *others = wrap(text, cells, style, " " * width(label)) or [()]
+    return [(*label, *first[1:]), *others]
+
+
 def _words(text: str, room: int) -> Iterator[str]:
     """The words of ``text``, and figures with their units, in parts of at most ``room`` cells."""
     for word in _WORD.findall(text):

@@ -109,7 +109,9 @@ ON_GROUND = {"key": "accent", "selected": "primary", "match": "caution"}
 
 def palette(variables: Mapping[str, str]) -> Mapping[str, Style]:
     """A style for each name that a span may have, in the colours of the theme's ``variables``."""
-    return _palette(tuple(sorted((name, variables[name]) for name in _needed())))
+    names = {*BOLD.values(), *PLAIN.values(), *ON_GROUND.values()} - {""}
+    names |= {"part-text", *map(_ground, PHASES)}
+    return _palette(tuple(sorted((name, variables[name]) for name in names)))
 
 
 @lru_cache(maxsize=16)
@@ -125,11 +127,6 @@ def _palette(variables: tuple[tuple[str, str], ...]) -> Mapping[str, Style]:
     grounds = {part: colours[_ground(part)] for part in PHASES}
     styles |= {f"part-{part}": Style(color=text, bgcolor=of) for part, of in grounds.items()}
     return styles | {f"fill-{part}": Style(color=of) for part, of in grounds.items()}
-
-
-def _needed() -> set[str]:
-    names = {*BOLD.values(), *PLAIN.values(), *ON_GROUND.values()} - {""}
-    return {*names, "part-text", *map(_ground, PHASES)}
 
 
 def _ground(part: str) -> str:
@@ -161,19 +158,18 @@ class SteadyStylesheet(Stylesheet):
         self.parse()
 
 
-ASCII_GLYPHS = str.maketrans(
+_OURS = (
     "▁▂▃▄▅▆▇█▏▎▍▌▋▊▉│─━╭╮╰╯●…·▶×→←↓↑░┤≤≥–µ↳°┌┐└┘┬├┴┼",
     "..:-=+*#||||###|--++++*~.>x><v^.|<>-u>'+++++|++",
 )
-"""ASCII for the characters of our rows, on a terminal font without block characters."""
-
-_OTHERS = {
-    "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "┼": "+", "▲": "^", "▼": "v",
-    "▶": ">", "◀": "<", "►": ">", "◄": "<", "○": "o", "✓": "x", "✔": "x", "╷": "|", "╵": "|",
-    "▀": "'", "▄": ".", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'", "▾": "-",
+_GLYPHS = dict(zip(*_OURS, strict=True)) | {
+    "▔": "-", "▐": "|", "▕": "|", "┃": "|", "║": "|", "═": "=", "▲": "^", "▼": "v",
+    "◀": "<", "►": ">", "◄": "<", "○": "o", "✓": "x", "✔": "x", "╷": "|", "╵": "|",
+    "▀": "'", "■": "#", "□": ".", "🔎": "/ ", "⭘": "O", "—": "-", "’": "'", "▾": "-",
     "▸": "+", "▓": "@", "▒": "%", "▞": "/", "╲": "\\",
 }  # fmt: skip
-"""ASCII for the characters that Textual's own widgets draw with, on such a font."""
+"""ASCII for the characters of our rows, and for those that Textual's own widgets draw with, on a
+terminal font without block characters."""
 
 
 _BRAILLE = 0x2800
@@ -199,5 +195,4 @@ def _character(character: str) -> str:
         return character
     if _BRAILLE <= ord(character) < _BRAILLE + 256:
         return _DOTS[(ord(character) - _BRAILLE).bit_count()]
-    similar = character.translate(ASCII_GLYPHS)
-    return similar if similar.isascii() else _OTHERS.get(character, "?" * cell_len(character))
+    return _GLYPHS.get(character, "?" * cell_len(character))

@@ -96,16 +96,12 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
 
 
 def figures(state: TrialState, now: float) -> list[Span]:
-    """What runs, what is known, and how long it takes, for one row."""
+    """What runs, such as ``pair 3 of 6``, what is known, and how long it takes, for one row."""
+    run = state.job.run
+    runs = run.before_pairs or f"pair {run.pair} of {state.look}" if run else "starting"
     headline = state.verdict.headline if state.verdict is not None else ""
     known = [(headline.partition(" (")[0], "bold")] if headline else []
-    return [(running(state), ""), *known, (rest(state, now), "dim")]
-
-
-def running(state: TrialState) -> str:
-    """What runs, in a few words: ``pair 3 of 6``."""
-    run = state.job.run
-    return run.before_pairs or f"pair {run.pair} of {state.look}" if run else "starting"
+    return [(runs, ""), *known, (rest(state, now), "dim")]
 
 
 def bar_rows(state: TrialState, cells: int) -> list[Row]:

@@ -305,9 +305,6 @@ def _resources(snapshot: Snapshot) -> list[str]:
     return [*notes, f"read {rate(read)}"] if read else notes
 
 
-MOST_BLOCKS = 32
-
-
 def worker_count(snapshot: Snapshot) -> int:
     """Workers of the loader that feeds the training; 0 where there are none."""
     facts = _facts(snapshot)
@@ -320,7 +317,7 @@ def workers(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: 
     if facts is None or rank is None or not facts.num_workers:
         return []
     busy = _busy_of_each(rank.workers, facts)
-    shown = busy[:MOST_BLOCKS]
+    shown = busy[:32]
     head = row(("Workers".ljust(NAME_WIDTH), "bold"), (sparkline(shown, len(shown), 1.0), "chart"))
     texts = [*queue_notes(snapshot, facts)[::-1], *_work(rank.workers, facts, busy)]
     return [crop(with_fitting(head, [(text, "dim") for text in texts], cells), cells)]

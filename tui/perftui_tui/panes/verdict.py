@@ -8,7 +8,7 @@ from perftui.diagnosis.model import COMPUTE_BOUND_ID, Confidence, Finding, Sever
 from perftui.format import percent, several
 from perftui_tui.keys.own_keys import shown_key
 from perftui_tui.look.format import elapsed, format_bytes, share
-from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.look.rows import Row, Span, behind, crop, row, wrap
 from perftui_tui.reading.snapshot import JUDGING, NextThing, Phase, Snapshot, Todo, best_of
 
 if TYPE_CHECKING:
@@ -150,9 +150,7 @@ def headlines(finding: Finding, snapshot: Snapshot, cells: int) -> list[Row]:
     if proof is not None and proof.ratio is not None:
         gain, style = f"{proof.ratio:.2f}x", proof_style(proof)
     before = (MARKS[finding.severity], (f"{cost:>6} ", ""), (f"{gain:>7}  ", style))
-    text = f"{finding.headline}{doubt}"
-    first, *rest = wrap(text, cells, "", " " * width(before)) or [row("", "")]
-    return [(*before, *first[1:]), *rest]
+    return behind(before, f"{finding.headline}{doubt}", cells)
 
 
 def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:

@@ -25,7 +25,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, filled_steps
 from perftui_tui.keys.own_keys import bindings
 from perftui_tui.look.format import format_bytes, format_count, format_ns, format_percent, share
-from perftui_tui.look.rows import Row, Span, crop, fit, joined, row, wrap
+from perftui_tui.look.rows import Row, Span, behind, crop, fit, joined, row, wrap
 from perftui_tui.panes.step_bar import EDGE
 from perftui_tui.reading.snapshot import Snapshot, name_within, style_of
 from perftui_tui.screens.run_screen import RunScreen
@@ -67,8 +67,7 @@ def _slow(slow: SlowRank, cells: int, *, holds_up: bool) -> list[Row]:
     most = f", {format_ns(slow.part_lag)} of it in {part}" if slow.part_lag > 0 else ""
     held = "; the others wait for it" if holds_up else ""
     text = f"Rank {slow.rank} is {format_ns(slow.lag)} a step behind the others{most}{held}."
-    first, *rest = wrap(text, cells, "bold", " " * 12)
-    return [row((" STRAGGLER  ", "bad"), *first[1:]), *rest]
+    return behind(row((" STRAGGLER  ", "bad")), text, cells, "bold")
 
 
 def rank_bars(table: RankTable | None, cells: int, height: int) -> list[Row]:
@@ -106,7 +105,6 @@ def _label(name: str, ns: int, whole: int, width: int) -> str:
 
 
 NAME_CELLS, DIFFERENCE_CELLS, SHARE_CELLS = 24, 12, 9
-STEP = "step"
 NOTABLE = 0.01
 """Share of a step: parts that differ by less are dim."""
 
@@ -126,7 +124,7 @@ def rank_beside(table: RankTable | None, rank: int | None, cells: int) -> list[R
     found = [(name, mine.part(name), usual[name]) for name in names]
     found = [one for one in found if one[1] or one[2]]
     found.sort(key=lambda one: -abs(one[1] - one[2]))
-    found.append((STEP, mine.mean, round(median(one.mean for one in others))))
+    found.append(("step", mine.mean, round(median(one.mean for one in others))))
     titles = (f"rank {mine.rank}", "others, p50", "difference")
     head = "".join(f"{title:>{DIFFERENCE_CELLS}}" for title in titles)
     rows = [row((f"{'part':<{NAME_CELLS}}{head}{'of step':>{SHARE_CELLS}}", "dim"))]
@@ -212,7 +210,6 @@ def _heat_legend(grid: StepGrid, columns: int, hidden: int) -> Row:
 
 
 SLOWEST = "SLOWEST"
-COMMUNICATION = "exposed communication"
 TIME_CELLS = 9
 MOST_PARTS = 10
 """Highest number of a part's column by its size, in the order in which columns go on a narrow
@@ -249,7 +246,7 @@ def rank_table(
         texts = [share(row.waits, row.mean) for row in rows]
         columns.append(Column("waits ≤", waits, texts.__getitem__, 8, optional=13))
     known = [(windows or {}).get(row.rank) for row in rows]
-    exposed = [one.part(COMMUNICATION) if one else None for one in known]
+    exposed = [one.part("exposed communication") if one else None for one in known]
     if any(exposed):
         columns.append(known_column("comm", exposed, format_ns, TIME_CELLS, 11, "ns"))
     caused = [row.caused for row in rows]

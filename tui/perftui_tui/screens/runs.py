@@ -30,12 +30,12 @@ from perftui_tui.look.format import (
     share,
     short_path,
 )
-from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.look.rows import Row, behind, row
 from perftui_tui.panes.gpu import MOST_CARDS, gpu_cards
 from perftui_tui.panes.machine import cpu, disk, loader, memory, step_time
 from perftui_tui.panes.meter import draw_chart, draw_line
 from perftui_tui.panes.step_bar import step_bar
-from perftui_tui.panes.verdict import LABEL_WIDTH, headlines, verdict
+from perftui_tui.panes.verdict import headlines, verdict
 from perftui_tui.reading.run_list import Listed, RunList, RunLister
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.reading.view import read_once
@@ -50,9 +50,8 @@ FEWEST_CHART_ROWS, MOST_CHART_ROWS = 4, 20
 def preview(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     """As much of the run as fits, what matters most on top."""
     name, text = verdict(snapshot)
-    indent = " " * (LABEL_WIDTH + 1)
-    first, *rest = wrap(text, cells, "bold", indent)[:3] or [row("")]
-    rows = [row(name, " ", *first[1:]), *rest, (), *step_bar(snapshot, cells, 0)]
+    rows = behind(row(name, " "), text, cells, "bold")[:3]
+    rows += [(), *step_bar(snapshot, cells, 0)]
     others = [
         line for one in snapshot.diagnosis.findings[1:] for line in headlines(one, snapshot, cells)
     ]

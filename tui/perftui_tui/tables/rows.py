@@ -172,12 +172,6 @@ def fit(text: str, width: int, align: str, *, middle: bool = False) -> str:
     return blank + shown if align == RIGHT else shown + blank
 
 
-def row_text(texts: Sequence[str], widths: Sequence[int], aligns: Sequence[str]) -> str:
-    """Cells of one row, joined."""
-    cells = (fit(*cell) for cell in zip(texts, widths, aligns, strict=True))
-    return (" " * GAP).join(cells)
-
-
 def column_at(widths: Sequence[int], x: int) -> int | None:
     """The shown column at cell ``x``; a gap belongs to the column before it."""
     ends = itertools.accumulate(width + GAP for width in widths)

@@ -19,12 +19,12 @@ from perftui.trace.model import Int64
 from perftui_tui.look.rows import plain, wrap
 from perftui_tui.tables.rows import (
     EMPTY,
+    GAP,
     TableData,
     column_at,
     column_widths,
     fit,
     ordered_rows,
-    row_text,
     shown_columns,
 )
 
@@ -234,7 +234,7 @@ class VirtualTable(ScrollView, can_focus=True):
             title = f"{column.title} {arrow}" if is_sorted else column.title
             component = f"virtual-table--{'sorted' if is_sorted else 'header'}"
             style = self.get_component_rich_style(component)
-            segments.append(Segment(row_text([title], [width], [column.align]) + " ", style))
+            segments.append(Segment(fit(title, width, column.align) + " ", style))
         return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
 
     def _row(self, row: int, is_selected: bool) -> Strip:
@@ -257,9 +257,11 @@ class VirtualTable(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _sums(self) -> str:
-        columns = [self.data.columns[index] for index in self._widths()]
-        texts = ["" if c.total is None else c.total(self.order) for c in columns]
-        return row_text(texts, list(self._widths().values()), [column.align for column in columns])
+        columns = ((self.data.columns[index], width) for index, width in self._widths().items())
+        return (" " * GAP).join(
+            fit("" if column.total is None else column.total(self.order), width, column.align)
+            for column, width in columns
+        )
 
     def _empty(self, width: int) -> list[str]:
         """Why there is no row, in as many lines as that takes."""

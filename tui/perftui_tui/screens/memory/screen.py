@@ -148,7 +148,17 @@ class MemoryScreen(RunScreen):
             share = room * 2 // (7 if shown["#memory-beside"] else 5)
             own = max(FEWEST_ALLOCATIONS, min(own, share))
         charts = shown["#memory-categories"] + shown["#memory-chart"]
-        heights = self._heights_of_tables(snapshot, shown, is_beside)
+        width = self.size.width
+        if is_beside:
+            width = width * 2 // 5
+        elif shown["#memory-parts"] and shown["#memory-host"]:
+            width //= 2
+        drawn = {"#memory-parts": peak_rows, "#memory-host": host_rows}
+        heights = {
+            name: len(draw(snapshot, width - FRAME, ENOUGH)) + FRAME
+            for name, draw in drawn.items()
+            if shown[name]
+        }
         if not is_beside:
             most = max(FEWEST_TABLE, room - own - charts * LOWEST_CHART)
             heights = {name: min(max(heights.values()), most) for name in heights}
@@ -156,22 +166,6 @@ class MemoryScreen(RunScreen):
             self.query_one(name).styles.height = rows
         fills = snapshot.allocations is not None and (is_beside or not charts)
         allocations.styles.height = "1fr" if fills else own
-
-    def _heights_of_tables(
-        self, snapshot: Snapshot, shown: dict[str, bool], is_beside: bool
-    ) -> dict[str, int]:
-        """Rows that the tables need, border included, as wide as they will be."""
-        width = self.size.width
-        if is_beside:
-            width = width * 2 // 5
-        elif shown["#memory-parts"] and shown["#memory-host"]:
-            width //= 2
-        drawn = {"#memory-parts": peak_rows, "#memory-host": host_rows}
-        return {
-            name: len(draw(snapshot, width - FRAME, ENOUGH)) + FRAME
-            for name, draw in drawn.items()
-            if shown[name]
-        }
 
     def action_scroll_sites(self, rows: int) -> None:
         self.query_one("#allocations", RowView).scroll_relative(y=rows, animate=False)

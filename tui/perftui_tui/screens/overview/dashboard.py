@@ -16,7 +16,7 @@ from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
-from perftui_tui.look.rows import Row, Span, crop, row, width, wrap
+from perftui_tui.look.rows import Row, Span, behind, crop, row, width
 from perftui_tui.panes.gpu import MOST_CARDS, gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (
     busy_of_cores,
@@ -32,7 +32,7 @@ from perftui_tui.panes.machine import (
 )
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
 from perftui_tui.panes.step_bar import cause_text, gap_text, last_step, last_step_title, operators
-from perftui_tui.panes.verdict import LABEL_WIDTH, label, proof_style, verdict, waits_for_window
+from perftui_tui.panes.verdict import label, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import (
     NextThing,
     Phase,
@@ -191,8 +191,8 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     last = _hint(snapshot) if top is None or waits else _answer(top, snapshot, cells)
     name, text = verdict(snapshot)
     longest = LONGEST if cells >= NARROW else LONGEST - 1
-    first, *rest = wrap(text, cells, "bold", " " * (LABEL_WIDTH + 1))[:longest] or [row("")]
-    return [row(name, " ", *first[1:]), *rest, last, *_of_trial(snapshot, cells)]
+    rows = behind(row(name, " "), text, cells, "bold")[:longest]
+    return [*rows, last, *_of_trial(snapshot, cells)]
 
 
 def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:

@@ -76,16 +76,13 @@ def _device(device: DeviceActivity, steps: Sequence[Step], cells: int) -> Row:
     return with_fitting(row(name, *reading), figures, cells)
 
 
-SHORTEST_BAR = 4
-
-
 def loading_rows(text: str, done: float | Exporting, cells: int) -> list[Row]:
     """The progress with a bar, and what can be done meanwhile."""
     text = f" {text}"
     room = min(40, cells - LABEL_WIDTH - width(row(text)) - 2)
     bar: Row = ()
     # How far another program has come, or the analysis, is not known as a share.
-    if isinstance(done, float) and done < 1 and room >= SHORTEST_BAR:
+    if isinstance(done, float) and done < 1 and room >= 4:
         filled = round(done * room)
         bar = (("━" * filled, "accent"), ("─" * (room - filled), "dim"))
     keys = [(shown_key(action), "key") for action in ("app.show('timeline')", "app.quit")]

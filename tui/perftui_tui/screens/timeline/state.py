@@ -23,9 +23,6 @@ Phases = Mapping[str, Intervals]
 _SEEN_SHARE = 40
 """A gap shorter than this part of the view cannot be seen: the view closes in on it."""
 
-_USUAL_THRESHOLD = 2
-"""Place in ``THRESHOLDS`` to begin with: gaps from 50 µs on are worth a look."""
-
 
 class TimelineState(TrackList):
     """All that keys and mouse change. Knows nothing of the screen but the rows it has for tracks.
@@ -54,7 +51,8 @@ class TimelineState(TrackList):
         self.selected: Selection | None = None
         self.marks = TimeMarks()
         self.matches: Matches | None = None
-        self._threshold = _USUAL_THRESHOLD
+        # Gaps from 50 µs on are worth a look.
+        self._threshold = THRESHOLDS.index(50_000)
         self._steps: dict[int, tuple[Step, ...]] = {}
 
     @property

@@ -354,9 +354,6 @@ class _Drawing:
         return True
 
 
-_Seen = tuple[Viewport, int, Matches | None]
-
-
 class DrawnTracks:
     """Works out the cells of a track once for each view: most keys leave the view where it is.
 
@@ -364,9 +361,7 @@ class DrawnTracks:
 
     def __init__(self, trace: Trace, kinds: KindsOfTrace, glyphs: Glyphs) -> None:
         self._trace, self._kinds, self._glyphs = trace, kinds, glyphs
-        self._last: WeakKeyDictionary[TimelineTrack, tuple[_Seen, tuple[Cell, ...]]] = (
-            WeakKeyDictionary()
-        )
+        self._last = WeakKeyDictionary[TimelineTrack, tuple[object, tuple[Cell, ...]]]()
 
     def cells(
         self, track: TimelineTrack, view: Viewport, columns: int, found: Matches | None = None

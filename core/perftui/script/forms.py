@@ -29,7 +29,17 @@ from perftui.script.values import Wanted
 @lru_cache(64)
 def forms_at(program: Program, line: int) -> tuple[Use, ...]:
     """The forms that ``line`` belongs to, each as a use with a name of its own."""
-    searches = (_enlarged, _made, _gathered, _positions, _banded, _fourier, _columns, _blocks)
+    searches = (
+        _enlarged,
+        _made,
+        _gathered,
+        _positions,
+        _banded,
+        _fourier,
+        _coordinates,
+        _columns,
+        _blocks,
+    )
     return tuple(use for search in searches for use in search(program, line))
 
 
@@ -177,6 +187,18 @@ def _fourier(program: Program, line: int) -> Iterator[Use]:
         is_made = buffers(program, owner, weight.attr) or own_attribute(program, weight)
         if is_made and _WAVES.search(ast.unparse(owner)):
             yield Use("fourier.conv1d", call, None, weight, program)
+
+
+def _coordinates(program: Program, line: int) -> Iterator[Use]:
+    """``coordinates.mm``: a product with a sparse matrix in coordinates, which the file makes and
+    never converts."""
+    converts = program.calls("coalesce", "to_sparse_csr", "sparse_csr_tensor")
+    if converts or not program.calls("sparse_coo_tensor"):
+        return
+    for call in program.calls("mm", "addmm", "matmul"):
+        of_sparse = (qualified_name(program, call.func) or "").startswith("torch.sparse.")
+        if of_sparse and call.lineno == line and call.args:
+            yield Use("coordinates.mm", call, None, call.args[0], program)
 
 
 def _columns(program: Program, line: int) -> Iterator[Use]:

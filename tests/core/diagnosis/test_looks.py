@@ -9,6 +9,7 @@ import pytest
 
 from perftui.diagnosis.diagnose import ranked
 from perftui.diagnosis.model import Finding, Severity
+from perftui.diagnosis.symptoms.operators import slow_values
 from perftui.facts.fact import Facts
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import Column
@@ -303,13 +304,14 @@ def test_where_features_are_not_known_it_is_not_judged() -> None:
     assert "what the processor can compute" in reasons(judged)["emulated-precision"]
 
 
-def exponentials(lasting: int, *, sized: bool = True) -> Facts:
-    """exp() of 2**18 values in so many us, with products and sums in usual time, in 10 ms steps."""
+def exponentials(lasting: int, *, sized: bool = True, called: str = "aten::exp") -> Facts:
+    """exp() or another of 2**18 values in so many us, with products and sums in usual time, in
+    10 ms steps."""
     sizes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float"] * 2} if sized else {}
 
     def step(t: TraceBuilder) -> None:
         t.forward()
-        for name, each in {"aten::exp": lasting, "aten::mul": 300, "aten::add": 300}.items():
+        for name, each in {called: lasting, "aten::mul": 300, "aten::add": 300}.items():
             t.op(name, 1000 * each, **sizes)
         t.op("aten::mm", 1000 * (9_400 - lasting))
         t.close()
@@ -325,6 +327,16 @@ def test_values_that_are_slow_to_compute_with_show_in_the_time_for_each_byte(
     finding = found(exponentials(lasting), "subnormal-numbers")
     assert (finding is not None) is finds
     assert finding is None or ", 2.9 ns for each byte" in finding.sentence
+
+
+def test_a_processor_that_takes_subnormal_numbers_is_slow_for_something_else(monkeypatch) -> None:
+    products = exponentials(6_000, called="aten::div")
+    monkeypatch.setattr(f"{slow_values.__name__}.cpu_name", lambda: products.manifest.cpu_name)
+    for slowdown, finds in ((20.0, True), (1.0, False)):
+        # Facts keep what was judged.
+        judged = Facts(products.run, products.analysis)
+        monkeypatch.setattr(slow_values, "subnormal_slowdown", lambda given=slowdown: given)
+        assert bool(found(judged, "subnormal-numbers")) is finds
 
 
 def test_sizes_are_asked_for_where_element_wise_operators_take_long() -> None:

@@ -71,6 +71,28 @@ def test_layers_that_split_tensors_are_a_loop_where_they_are_many() -> None:
     assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
 
 
+def by_channel(turns: int, *, weights: bool = True) -> Facts:
+    """A layer of its own for each of the channels, which one call takes apart."""
+
+    def step(t: TraceBuilder) -> None:
+        ops(t.forward(), "aten::unbind", *["aten::linear"] * turns)
+        t.backward()
+        for _ in range(turns):
+            ops(t, f"{NODE}AddmmBackward0")
+            if weights:
+                ops(t, f"{NODE}torch::autograd::AccumulateGrad")
+        t.close()
+
+    return trained(step, {"forward": turns / 100, "backward": turns / 50})
+
+
+def test_a_layer_for_each_channel_is_a_loop_unless_it_is_one_for_all() -> None:
+    finding = found(by_channel(40), "loop-of-indexing")
+    assert "1 small operator (aten::linear) 40 times" in finding.sentence
+    assert found(by_channel(20), "loop-of-indexing") is None
+    assert found(by_channel(40, weights=False), "loop-of-indexing") is None
+
+
 def matching(pieces: int, between: int = 0, back: int = 0) -> Facts:
     """Boxes compared outside the model, what follows each as it turns out to be; between pieces so
     many operators more, and ``back`` of the pieces in the backward pass."""

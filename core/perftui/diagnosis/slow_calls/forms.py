@@ -50,6 +50,16 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "product-by-coordinates",
+        "{x} is a sparse tensor in coordinates that was never coalesced: each product, forward and "
+        "backward, sorts and converts it first",
+        "convert it once, where it is made: .coalesce().to_sparse_csr()",
+        sources.TORCH_SPARSE,
+        "coordinates.mm",
+        frames=_ANY,
+        where="step evaluation",
+    ),
+    SlowCall(
         "derivative-by-derivative",
         "torch.autograd.grad computes the derivatives by all columns, and one of them is kept",
         "call it once for each output, and take the columns of what it gives: "

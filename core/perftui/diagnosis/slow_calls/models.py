@@ -708,6 +708,18 @@ ROWS = (
         least=0.4,
     ),
     SlowCall(
+        "transform-of-any-length",
+        "{call} transforms as many numbers as both operands have together, less one, which often "
+        "has large prime factors",
+        "pad to the next power of two (n = 1 << (n - 1).bit_length()) or to "
+        "scipy.fft.next_fast_len(n), and cut the result",
+        sources.SCIPY_FFT,
+        "torch.fft.rfft torch.fft.irfft torch.fft.fft torch.fft.ifft",
+        within=r"= [^\n=]*(shape\[-1\]|size\(-1\)|len\(\w+\)|\w) \+ [^\n=]+ - 1\b",
+        native=True,
+        where="step evaluation",
+    ),
+    SlowCall(
         "determinant",
         "{call} decomposes the whole matrix, and solves with it in backward",
         "give the map a form whose determinant is known: of triangular factors the sum of the "

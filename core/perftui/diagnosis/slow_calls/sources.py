@@ -449,3 +449,4 @@ FLOWS = Source(
     "https://arxiv.org/abs/1807.03039",
 )
 STFT = Source("PyTorch, torch.stft", "https://docs.pytorch.org/docs/stable/generated/torch.stft")
+TORCH_SPARSE = Source("PyTorch, torch.sparse", "https://docs.pytorch.org/docs/stable/sparse.html")

@@ -40,6 +40,8 @@ INDEXING = frozenset(
 )
 
 
+_LAYER = re.compile(r"aten::(linear|addmm|conv\dd|convolution)$")
+
 _TAKES_BACK = re.compile(r"(Select|Slice|Index|Narrow|Unbind)\w*Backward")
 
 CLEARLY = 0.2
@@ -255,13 +257,15 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
     """Loops in which each turn takes a piece of a tensor, their backward loops, and uneven loops.
 
     A stack of layers that split tensors looks the same, but its backward pass accumulates gradients
-    of other weights in each turn. So does a layer for each column or channel, a loop nevertheless.
+    of other weights in each turn. So does a layer for each column or channel, a loop nevertheless:
+    also where one call takes all pieces, and a turn calls nothing but the layer.
     """
     ops, all_loops = operators(analysis), loops(analysis)
     chosen: list[Loop] = []
     undone: list[Loop] = []
     for loop in all_loops:
-        if loop.phase == BACKWARD or not loop.indexing:
+        is_layer = len(loop.names) == 1 and _LAYER.match(loop.names[0]) is not None
+        if loop.phase == BACKWARD or not (loop.indexing or is_layer):
             continue
         # Turns differ by few: the first and the last may be special.
         back = [
@@ -272,7 +276,7 @@ def loops_over_rows(analysis: TraceAnalysis) -> tuple[Loop, ...]:
         has_weights = any(any("AccumulateGrad" in name for name in other.names) for other in back)
         if has_weights and (loop.turns < MANY_TURNS or len(loop.names) > FEW_CALLS):
             continue
-        if back or loop.indexing >= CLEARLY:
+        if has_weights if is_layer else back or loop.indexing >= CLEARLY:
             chosen.append(loop)
             undone += [other for other in back if other not in undone]
     uneven = uneven_loops(analysis)

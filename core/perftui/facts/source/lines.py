@@ -279,7 +279,8 @@ _CALLED = tuple(
         ("work with NumPy", r"^numpy/"),
         ("pickling", r"/pickle\.py\b|^(cloudpickle|dill)/"),
         ("writing tensors out as text", r"^torch/_tensor_str\b|Tensor\.__(format|repr|str)__"),
-        (WRITING, r"/(shutil|tempfile|zipfile|tarfile|gzip|pathlib)\b"),
+        (WRITING, r"/(shutil|tempfile)\b"),
+        ("work with files", r"/(zipfile|tarfile|gzip|pathlib)\b"),
         ("hashing", r"/hashlib\.py\b"),
     )
 )
@@ -294,7 +295,9 @@ _TEXT = tuple(
         ("printing", r"\bprint\(|\b(stdout|stderr)\.(write|flush)\("),
         ("writing logs", r"\b(log|logger|logging|writer|log_file)\.\w+\(|\.flush\("),
         (WRITING, r"\bfsync\("),
-        (WRITING, r"\.(write|write_text|write_bytes|writelines|writerow)\(|\bopen\("),
+        (WRITING, r"\.(write|write_text|write_bytes|writelines|writerow)\("),
+        (WRITING, r"\bopen\(.*['\"][wax]b?['\"]"),
+        ("work with files", r"\bopen\("),
         ("copying objects (copy.deepcopy)", r"\bdeepcopy\("),
         ("hashing", r"\b(hashlib|sha\d+|md5|digest|blake2\w)\b"),
         ("pickling", r"\bpickle\.(dump|dumps|load|loads)\("),

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from perftui.script.effects import reached, words
 from perftui.script.names import calls_of, later_reads, names_bound, qualified_name
@@ -163,7 +163,18 @@ def evaluation_loop(program: Program, line: int) -> Loop:
 
 def makes_training_data(program: Program, line: int) -> bool:
     """Whether a backward pass of the file may go through what is made from the results of the loop
-    around ``line``: it acts in an environment, or generates what is trained on."""
+    around ``line``, or around a call of its function: it acts in an environment, or generates what
+    is trained on."""
+    here = (function for function in chain(*program.functions.values()) if _holds(function, line))
+    calls = chain(*(program.callers.get(function, ()) for function in here))
+    return any(_is_passed_on(program, at) for at in (line, *(call.lineno for call in calls)))
+
+
+def _holds(function: Function, line: int) -> bool:
+    return function.lineno <= line <= (function.end_lineno or 0)
+
+
+def _is_passed_on(program: Program, line: int) -> bool:
     loop = None
     with suppress(PatchRefusedError):
         loop = _untrained_loop(program, line)

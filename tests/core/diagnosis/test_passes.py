@@ -314,6 +314,14 @@ def test_acting_is_told_apart_from_evaluation_by_what_is_trained_on(
     assert makes_training_data(parse_program(text.encode()), line) is is_trained_on
 
 
+def test_what_a_function_of_the_loop_does_is_acting_too() -> None:
+    acts = "def act(policy, world):\n    return policy(world).argmax(1)\n"
+    text = acts + PLAYS.replace("policy(world).argmax(1)", "act(policy, world)")
+    assert makes_training_data(parse_program(text.encode()), 2)
+    apart = text.replace("policy(seen)", "policy(world)")
+    assert not makes_training_data(parse_program(apart.encode()), 2)
+
+
 STEPS = """
 optimizer = Adam(model.parameters())
 def accuracy(model, x):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,7 @@ from perftui.run.table import Group, Table
 from perftui.script.evaluation import makes_training_data
 from perftui.script.program import Program, program_of
 from perftui.script.unchanged import repeated_at
+from perftui.script.uses import uses_at
 
 FEWEST_INSIDE = 2
 """Fewest samples that began within evaluation steps, in lines that training does not call. One may
@@ -179,12 +181,21 @@ def evaluation_rule(facts: Facts) -> Lost | None:
         return replace(lost, advice=again) if lost and again else lost
     sentence = f"{lost.sentence.removesuffix('.')}; the training uses its results."
     lost = replace(lost, sentence=sentence, fixes=())
+    advice = _TOGETHER if _is_each(facts, lost.place) else ""
     if _is_own(facts, lost.place):
-        return replace(lost, worst=Severity.WARNING)
-    return replace(lost, worst=Severity.INFO, advice=_TOGETHER)
+        return replace(lost, worst=Severity.WARNING, advice=advice)
+    return replace(lost, worst=Severity.INFO, advice=advice or _MORE)
 
 
-_TOGETHER = "put more environments or sequences into each call of the model"
+_MORE = "put more environments or sequences into each call of the model"
+_TOGETHER = "the model is called for one of them after another: call it once for all, as one batch"
+
+
+def _is_each(facts: Facts, place: Place | None) -> bool:
+    """Whether the line at ``place`` is for one environment or sequence, and none needs another."""
+    program = _program(facts, place)
+    uses = uses_at(program, place.line or 0) if program and place else ()
+    return any(use.turns and re.match(r"(samples|items) free", use.turns.kind) for use in uses)
 
 
 def _is_own(facts: Facts, place: Place | None) -> bool:

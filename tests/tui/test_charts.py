@@ -17,12 +17,12 @@ from perftui_tui.charts.cells import (
     LOWER_EIGHTHS,
     apportion,
     braille_area,
+    charted,
     column_steps,
     exact_ns,
     filled_steps,
     interval_rows,
     nice_step,
-    over_all_columns,
     resample,
     ruler,
     sparkline,
@@ -58,7 +58,7 @@ def test_a_line_begins_at_the_right_and_shows_what_is_missing():
 @pytest.mark.slow
 @given(st.lists(st.floats(0, 1), max_size=30), st.integers(1, 40))
 def test_what_is_over_fills_all_columns_in_order(values, columns):
-    shown = over_all_columns(values, columns)
+    shown = charted(values, len(values), columns, live=False)
     assert len(shown) == (columns if values else 0)
     assert max(shown, default=0) == max(values, default=0)
     if 0 < len(values) <= columns:

@@ -58,8 +58,7 @@ class Baseline:
         if shown is None or shown.facts is None:
             self._app.warn("nothing to compare yet")
             return
-        source, is_run = shown.source, shown.run is not None
-        self._app.on_thread(lambda: self._list(source, is_run))
+        self._app.on_thread(partial(self._list, shown.source, shown.run is not None))
 
     def _list(self, source: Path, is_run: bool) -> None:
         """Runs beside a run, then traces where the app was started; for a trace those beside it,

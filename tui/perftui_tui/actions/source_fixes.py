@@ -75,18 +75,16 @@ class SourceFixes:
         if option.is_written:
             self._app.warn(hint("it is written already: {diagnosis.undo_fix} undoes it"))
             return
-        chosen, patch = option, option.patch
-        self._app.on_thread(lambda: self._offer(chosen, patch, gain))
+        self._app.on_thread(partial(self._offer, option, option.patch, gain))
 
     def undo(self, root: Path | None = None) -> None:
         """Restore the source that was written in this session, or ask for what was written last
         beside the run at ``root``, by default the one on screen."""
-        run_root = root or self._app.target
         if self.written:
             newest = self.written[-1]
-            self._app.on_thread(lambda: self._restore(newest.applied, newest.store))
+            self._app.on_thread(partial(self._restore, newest.applied, newest.store))
         else:
-            self._app.on_thread(lambda: self._find_earlier(run_root))
+            self._app.on_thread(partial(self._find_earlier, root or self._app.target))
 
     def tuned(self, root: Path, fix: str) -> None:
         """Note that a tuning of the run at ``root`` wrote ``fix``: the next undo asks first, as it

@@ -116,14 +116,6 @@ def _scale(one: int, cells: int, least: float, most: float) -> Row:
     return (("".join(labels), "dim"),)
 
 
-def over_all_columns(values: Sequence[float], columns: int) -> list[float]:
-    """``values`` of a finished series in all ``columns``: few are repeated, many reduced to the
-    maximum of each column's share. Nothing for no values."""
-    if not values or len(values) >= columns:
-        return resample(values, columns) if values else []
-    return [values[column * len(values) // columns] for column in range(columns)]
-
-
 def resample(values: Sequence[float], width: int) -> list[float]:
     """``values`` in ``width`` columns, each the maximum of its share: peaks survive, dips may not.
 
@@ -173,10 +165,13 @@ def steady_bins(values: Sequence[float], first: int, columns: int) -> tuple[floa
 
 def charted(values: Sequence[float], total: int, columns: int, *, live: bool) -> Sequence[float]:
     """The newest of ``total`` values in ``columns``: while the series grows, in bins that keep
-    their place; else over the whole width."""
+    their place; else in all columns: few are repeated, many reduced to the maximum of each
+    column's share. Nothing for no values of a finished series."""
     if live:
         return steady_bins(values, max(0, total - len(values)), columns)
-    return over_all_columns(values, columns)
+    if len(values) >= columns:
+        return resample(values, columns)
+    return [values[column * len(values) // columns] for column in range(columns)] if values else []
 
 
 DOTS = 4

@@ -239,10 +239,9 @@ class _Value(click.ParamType[Any]):
 
 def _parameter(name: str, *, hidden: bool = False) -> click.Option:
     option = OPTIONS[name]
+    kind: Any = {"type": _Value(option)} if option.value else {"is_flag": True}
     names = [f"--{name}", name.replace("-", "_")]
-    if option.value:
-        return click.Option(names, type=_Value(option), help=option.about, hidden=hidden)
-    return click.Option(names, is_flag=True, help=option.about, hidden=hidden)
+    return click.Option(names, help=option.about, hidden=hidden, **kind)
 
 
 class _Words(click.Argument):

@@ -270,7 +270,13 @@ def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         return [crop(row(("GPU".ljust(NAME_WIDTH), "bold"), (gpu(snapshot).absent, "dim")), cells)]
     shown = prefixes
     if len(shown) > height:
-        first = _own_first(snapshot, table, prefixes)[: max(1, height - 1)]
+        from perftui.facts.gpu.cards import own_gpus
+
+        # Those that the run uses, or where that is not known that hold memory of it.
+        own = snapshot.ask(own_gpus) or [
+            prefix for prefix in prefixes if mean(table, f"{prefix}.process_memory")
+        ]
+        first = sorted(prefixes, key=lambda prefix: prefix not in own)[: max(1, height - 1)]
         shown = [prefix for prefix in prefixes if prefix in first]
     rows = _drawn(snapshot, table, shown, cells)
     left = len(prefixes) - len(shown)
@@ -282,16 +288,6 @@ def gpu_cards(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 def sampled_gpus(table: Table | None) -> list[str]:
     """What the columns of each GPU begin with whose use was sampled."""
     return [prefix for prefix in gpus(table) if series(table, f"{prefix}.utilization")]
-
-
-def _own_first(snapshot: Snapshot, table: Table, prefixes: Sequence[str]) -> list[str]:
-    """Those that the run uses first, or where that is not known that hold memory of it."""
-    from perftui.facts.gpu.cards import own_gpus
-
-    own = snapshot.ask(own_gpus) or [
-        prefix for prefix in prefixes if mean(table, f"{prefix}.process_memory")
-    ]
-    return sorted(prefixes, key=lambda prefix: prefix not in own)
 
 
 def _drawn(snapshot: Snapshot, table: Table, prefixes: Sequence[str], cells: int) -> list[Row]:

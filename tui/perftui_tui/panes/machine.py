@@ -319,7 +319,10 @@ def workers(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: 
     busy = _busy_of_each(rank.workers, facts)
     shown = busy[:32]
     head = row(("Workers".ljust(NAME_WIDTH), "bold"), (sparkline(shown, len(shown), 1.0), "chart"))
-    texts = [*queue_notes(snapshot, facts)[::-1], *_work(rank.workers, facts, busy)]
+    mean, waiting = sum(busy) / len(busy) if busy else None, sum(one < 0.5 for one in busy)
+    work = _effort(mean, recent_work(rank.workers, facts), " a batch")
+    work[1:1] = [f"{waiting} mostly waiting"] if waiting else []
+    texts = [*queue_notes(snapshot, facts)[::-1], *work]
     return [crop(with_fitting(head, [(text, "dim") for text in texts], cells), cells)]
 
 
@@ -327,14 +330,6 @@ def _facts(snapshot: Snapshot) -> LoaderFacts | None:
     from perftui.facts.data_loader.loader import training_loader
 
     return snapshot.ask(training_loader)
-
-
-def _work(table: Table, facts: LoaderFacts, busy: list[float]) -> list[str]:
-    """How busy the workers are, and what a batch takes, the most telling first."""
-    mean, waiting = sum(busy) / len(busy) if busy else None, sum(one < 0.5 for one in busy)
-    texts = _effort(mean, recent_work(table, facts), " a batch")
-    texts[1:1] = [f"{waiting} mostly waiting"] if waiting else []
-    return texts
 
 
 def _busy_of_each(table: Table, facts: LoaderFacts) -> list[float]:

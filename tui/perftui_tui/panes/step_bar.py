@@ -95,19 +95,15 @@ def _entries(parts: Sequence[Part], whole: int, with_time: bool) -> Row:
 
 def _heading(breakdown: DrawnStep, cells: int, own: Sequence[Span]) -> Row:
     """The mean in figures; what would be cut is left out, the least needed first."""
-    subject = "Mean step: " if breakdown.mean.count > 1 else "Step: "
-    subject = subject if breakdown.is_step else "Whole trace: "
-    heading = row((subject, "dim"), (format_ns(breakdown.mean.mean), "bold"))
-    return with_fitting(heading, _figures(breakdown, own), cells)
-
-
-def _figures(breakdown: DrawnStep, own: Sequence[Span]) -> tuple[Span, ...]:
     basis, mean = (f"({breakdown.basis})", "dim"), breakdown.mean
     if not breakdown.is_step:
-        return (basis,)
+        whole = row(("Whole trace: ", "dim"), (format_ns(mean.mean), "bold"))
+        return with_fitting(whole, [basis], cells)
+    subject = "Mean step: " if mean.count > 1 else "Step: "
     spread = (f"p50 {format_ns(mean.p50)}", ""), (f"p95 {format_ns(mean.p95)}", "")
     rate = (f"{per_second(mean.steps_per_second)} steps/s", "")
-    return (*(spread if mean.count > 1 else ()), rate, *own, basis)
+    figures = (*(spread if mean.count > 1 else ()), rate, *own, basis)
+    return with_fitting(row((subject, "dim"), (format_ns(mean.mean), "bold")), figures, cells)
 
 
 def _cell(part: Part, width: int, text: str) -> Span:

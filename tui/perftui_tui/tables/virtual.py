@@ -170,8 +170,7 @@ class VirtualTable(ScrollView, can_focus=True):
             self.sort_by(shown[(place + step) % len(shown)])
 
     def action_reverse(self) -> None:
-        self._descending = not self._descending
-        self._reorder(self.selected_row)
+        self.sort_by(self._sort_column)
 
     def sort_by(self, column: int) -> None:
         """Sort by a column: numbers largest first, text from A; again reverses the order."""

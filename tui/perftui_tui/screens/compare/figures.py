@@ -66,12 +66,6 @@ class Line:
     matters: bool = True
     """Whether the difference is large enough beside the step to be called better or worse."""
 
-    @property
-    def change(self) -> float | None:
-        if self.before is None or self.after is None or not self.before:
-            return None
-        return self.after / self.before - 1
-
 
 def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> list[Row]:
     """The verdict, then one row for each figure, then the limits of the comparison.
@@ -142,9 +136,9 @@ def _line(line: Line, cells: int, *, judges: bool) -> Row:
         "–" if value is None else line.show(value) for value in (line.before, line.after)
     )
     left = f"{line.name:<{NAME_WIDTH}}{before:>{VALUE_WIDTH}}{after:>{VALUE_WIDTH}}"
-    change = line.change
-    if change is None or line.lower_is_better is None:
+    if not line.before or line.after is None or line.lower_is_better is None:
         return row(left)
+    change = line.after / line.before - 1
     if not line.matters:
         return row(left, (f"{_difference(line):>{CHANGE_WIDTH}}", "dim"))
     by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)

@@ -94,7 +94,7 @@ class CompareScreen(RunScreen):
         self.session.baseline.find()
         parts, figures = self.query_one("#breakdowns", RowView), self.query_one("#figures", RowView)
         cells = figures.scrollable_content_region.width - 1
-        pair = self._pair(snapshot)
+        pair = self._pair
         known = [one.facts for one in pair or () if one.facts is not None]
         self.set_class(len(known) < 2, "-alone")
         if pair is None or len(known) < 2:
@@ -141,9 +141,10 @@ class CompareScreen(RunScreen):
                 table.or_none(one)
         self.app.call_from_thread(self.redraw)
 
-    def _pair(self, snapshot: Snapshot) -> tuple[Snapshot, Snapshot] | None:
-        before = self.session.baseline.snapshot
-        if before is None or before.source == snapshot.source:
+    @property
+    def _pair(self) -> tuple[Snapshot, Snapshot] | None:
+        before, snapshot = self.session.baseline.snapshot, self.snapshot
+        if before is None or snapshot is None or before.source == snapshot.source:
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
 
@@ -156,8 +157,7 @@ class CompareScreen(RunScreen):
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
-        pair = self._pair(self.snapshot) if self.snapshot is not None else None
-        return (*(comparison_charts(*pair) if pair else ()), *super().charts())
+        return (*(comparison_charts(*self._pair) if self._pair else ()), *super().charts())
 
     def action_swap(self) -> None:
         self.swapped = not self.swapped
@@ -167,14 +167,12 @@ class CompareScreen(RunScreen):
 
     def action_prove_fix(self) -> None:
         """Prove the fix that was tried, on the run without it."""
-        pair = self._pair(self.snapshot) if self.snapshot is not None else None
-        self.session.trials.prove(pair[self.swapped] if pair is not None else None)
+        self.session.trials.prove(self._pair[self.swapped] if self._pair else None)
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried, with what pairs of runs measured of it."""
         change = self.session.trials.change
-        pair = self._pair(self.snapshot) if self.snapshot is not None else None
-        proof = self._proof(pair) if pair is not None else None
+        proof = self._proof(self._pair) if self._pair else None
         gain = proof.headline if proof is not None else ""
         self.session.source_fixes.write(change.option if change else None, gain)
 

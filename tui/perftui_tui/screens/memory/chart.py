@@ -9,7 +9,7 @@ import numpy as np
 
 from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.telemetry.gpu.names import gpu_name
-from perftui_tui.charts.cells import charted, over_all_columns, sparkline
+from perftui_tui.charts.cells import charted, sparkline
 from perftui_tui.look.format import format_bytes, share
 from perftui_tui.look.rows import Row, Span, crop, packed, row, spread, width, with_fitting, wrap
 from perftui_tui.reading.memory import memory_curves
@@ -77,7 +77,7 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
         figures = (format_bytes(float(known[-1])), format_bytes(most), capacity)
         text = "".join(f"{figure:>{FIGURE_CELLS}}" for figure in figures[: len(names)])
         columns = max(1, chart)
-        history = over_all_columns(known.tolist(), columns)
+        history = charted(known.tolist(), len(known), columns, live=False)
         line = "" if is_level(known) else sparkline(history, columns, most)
         rows.append(crop(row(f"{name:<{NAME_CELLS}}", text, (f" {line}", "chart")), cells))
     notes = wrap(NOTE, cells, "dim") if "processes.pss" in table else []

@@ -149,7 +149,10 @@ class DetailPane(RowView):
         found = laid_out(self._lines, width)
         beside: Laid = []
         half = (width - _APART) // 2
-        if width >= _TWO_COLUMNS and self._reads_better_in_two(found, half):
+        is_too_long = len(found) > self.content_size.height
+        is_cut_nowhere = all(width_of(line) <= half for line, _ in found)
+        in_two_reads_better = is_too_long or (len(found) >= _MANY and is_cut_nowhere)
+        if width >= _TWO_COLUMNS and in_two_reads_better:
             first, beside = in_two(self._lines, half)
             found = first if beside else found
             self._right = half + _APART
@@ -157,12 +160,6 @@ class DetailPane(RowView):
         self._beside = tuple(place for _, place in beside)
         rows = [line for line, _ in found]
         self.rows = side_by_side(rows, [line for line, _ in beside], self._right)
-
-    def _reads_better_in_two(self, found: Laid, half: int) -> bool:
-        """Whether the lines do not fit in one column, or are many and not cut in two."""
-        if len(found) > self.content_size.height:
-            return True
-        return len(found) >= _MANY and all(width_of(line) <= half for line, _ in found)
 
     def scroll_page(self, pages: int) -> bool:
         """Scroll by so many pages, less a line; False where there is no more."""

@@ -82,14 +82,11 @@ def format_percent(fraction: float | None) -> str:
     return ">99.9 %" if 0.9995 <= fraction < 1 else f"{fraction * 100:.1f} %"
 
 
-def milliseconds(ns: float) -> str:
-    """Nanoseconds as a bare number of milliseconds: ``118``, ``9.4``, ``0.03``, never a false 0."""
-    return "<0.01" if 0 < ns < 5_000 else significant(ns / 1e6)
-
-
 def part_of_step(ns: float) -> str:
-    """A time of a part of a step, in ms to be compared: ``118 ms``; from ten seconds ``34.8 s``."""
-    return f"{milliseconds(ns)} ms" if ns < 10 * _SECOND else format_ns(ns)
+    """A time of a part of a step, in ms to be compared: ``118 ms``, ``0.03 ms``, never a false 0;
+    from ten seconds ``34.8 s``."""
+    figure = "<0.01" if 0 < ns < 5_000 else significant(ns / 1e6)
+    return f"{figure} ms" if ns < 10 * _SECOND else format_ns(ns)
 
 
 def per_second(count: float) -> str:

@@ -211,23 +211,18 @@ class OutputSource(ReadingThread):
     def __init__(self, path: Path, post: Post) -> None:
         super().__init__(path, post)
         self._tail = OutputTail(path)
-        self._failures = 0
 
     def read(self) -> None:
         """Post what was printed, as often as there is more."""
+        failures = 0
         while not self.stopped.is_set():
-            if self._poll():
-                self.report(OutputReceived(self._tail.view()))
+            try:
+                if self._tail.poll():
+                    self.report(OutputReceived(self._tail.view()))
+                failures = 0
+            except OSError as error:
+                failures += 1
+                if failures == TRIES:
+                    reason = f"the script's output cannot be read: {error}"
+                    self.report(SourceFailed(reason, is_all=False))
             self.stopped.wait(POLL_SECONDS)
-
-    def _poll(self) -> bool:
-        try:
-            more = self._tail.poll()
-        except OSError as error:
-            self._failures += 1
-            if self._failures == TRIES:
-                reason = f"the script's output cannot be read: {error}"
-                self.report(SourceFailed(reason, is_all=False))
-            return False
-        self._failures = 0
-        return more

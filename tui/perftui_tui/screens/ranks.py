@@ -151,9 +151,6 @@ LATE_FROM, SLOW_FROM = 1.25, 2.0
 """Times the median from which a cell is highlighted."""
 
 
-SPACED_FROM = 3
-"""Rows for a rank from which on one of them is left empty."""
-
 TALLEST = 12
 """Rows for a rank beyond which more show nothing new."""
 
@@ -185,12 +182,12 @@ def _rank(number: int, ratios: list[float], wide: int, tall: int) -> list[Row]:
 
 
 def _column(ratio: float, wide: int, tall: int) -> list[Span]:
-    """From the top down. Where a rank has rows enough one stays empty, between it and the next."""
+    """From the top down. Of three rows or more one stays empty, between the rank and the next."""
     if math.isnan(ratio):
         return [(" " * wide, "")] * tall
     style = "chart-bad" if ratio >= SLOW_FROM else "chart-warn" if ratio >= LATE_FROM else "chart"
     full = len(LOWER_EIGHTHS) - 1
-    drawn = tall if tall < SPACED_FROM else tall - 1
+    drawn = tall if tall < 3 else tall - 1
     filled = max(filled_steps(ratio / FULL_AT, drawn * full), 1)
     levels = [min(max(filled - below * full, 0), full) for below in range(tall)]
     return [(LOWER_EIGHTHS[level] * wide, style) for level in reversed(levels)]

@@ -27,9 +27,6 @@ RIGHT = "right"
 GAP = 1
 """Blank cells between columns."""
 
-FLEXIBLE = 24
-"""Fewest cells of the flexible column while another one can be left out."""
-
 MOST_SPARE = 50
 """Cells by which a bar grows at most: a longer one tells nothing more."""
 
@@ -51,7 +48,7 @@ class Column:
     bar: Callable[[int, int], str] | None = None
     """Draws a row in so many cells. Such a column keeps its colours on the selected row, is sorted
     by the one before it and stays out of files."""
-    fewest: int = FLEXIBLE
+    fewest: int = 24
     """Cells that the flexible column keeps while another one can be left out."""
     longest: int = 0
     """Cells of the longest text of the flexible column, its title and sum too: what it needs less

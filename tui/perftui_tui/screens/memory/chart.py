@@ -66,7 +66,8 @@ def host_rows(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if table is None or not found:
         return wrap(f"the host's memory: {why_absent(snapshot)}", cells, "dim")
     chart, names = cells - NAME_CELLS - 3 * FIGURE_CELLS - 1, ["now", "highest", "capacity"]
-    if chart < MOST_NARROW:
+    # To a short history the capacities give way.
+    if chart < 12:
         chart += FIGURE_CELLS
         names.remove("capacity")
     head = " " * NAME_CELLS + "".join(f"{name:>{FIGURE_CELLS}}" for name in names)
@@ -98,10 +99,6 @@ def memory_is_level(snapshot: Snapshot) -> bool:
     """Whether each step takes the same memory of the GPU: then a chart of it would show nothing."""
     use = snapshot.ask(gpu_memory)
     return use is not None and all(map(is_level, (use.allocated, use.reserved, use.most)))
-
-
-MOST_NARROW = 12
-"""Cells of history below which the capacities give way."""
 
 
 def sampled(table: Table) -> Iterator[tuple[str, str, float | None, Any]]:

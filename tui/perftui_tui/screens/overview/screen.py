@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 LISTED = 4
 """Devices shown; the timeline has them all."""
 
-CHARTED_FROM = 20
-"""Steps from which on a chart of them is drawn beside their mean and quantiles."""
-
 
 def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
-    """A row for each device, then the steps where the trace marks several."""
+    """A row for each device, then a chart of the steps where the trace marks 20 or more."""
     devices = snapshot.analysis.activity if snapshot.analysis else ()
     steps = snapshot.analysis.steps if snapshot.analysis else ()
     rows = [_device(one, steps, cells) for one in devices[:LISTED]]
@@ -49,7 +46,7 @@ def activity(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
         rows.append(row(("a memory snapshot has no timings", "dim")))
     elif not devices:
         rows.append(row(("no GPU activity in this trace; times are CPU times", "dim")))
-    if len(snapshot.step_ms) >= CHARTED_FROM:
+    if len(snapshot.step_ms) >= 20:
         rows += draw_line(step_time(snapshot), cells)
     return rows
 

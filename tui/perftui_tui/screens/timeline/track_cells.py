@@ -186,9 +186,6 @@ class EventStyle:
     marked_from: ClassVar[int] = 5
     """Cells from which on a bar marks its first cell, to be distinguished from the bar before."""
 
-    def style(self, row: int) -> str:
-        return self.styles(np.array([row]))[0]
-
     def styles(self, rows: Ints) -> list[str]:
         """The style of each of several; a search has one of its own."""
         styles = [style for _, style in self.letters(rows)]
@@ -316,7 +313,7 @@ class _Drawing:
 
     def draw_event(self, row: int, start: int, end: int) -> None:
         """One event over the density: its edges to an eighth of a cell, and its name."""
-        style = self.event_style.style(row)
+        style = self.event_style.styles(np.array([row]))[0]
         left = int(np.searchsorted(self.times, start, side="left"))
         right = int(np.searchsorted(self.times, end, side="right")) - 1
         is_edged = self.glyphs.edges and self._draw_edges(start, end, left, right, style)

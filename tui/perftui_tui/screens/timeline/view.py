@@ -79,17 +79,8 @@ def prepare(
 _SETTLED = 0.12
 """Seconds until more is worked out about a selection: a key that repeats comes sooner."""
 
-_ROOM_FOR_MORE = 8
-"""Free rows below the detail of a selection from which on the summary is shown there."""
-
 _DETAIL_ROWS = ((0, 4), (24, 6), (30, 9))
 """From so many rows on the detail has at least so many, its upper edge among them."""
-
-_TWO_ROWS = 26
-"""Rows from which on the legend may have two of them."""
-
-_NOTIFY_EVERY = 4
-"""Ranks that are read from one notice to the next."""
 
 READING = "reading"
 NO_TRACE = (
@@ -307,7 +298,8 @@ class TimelineView(Vertical):
         self._deliver(self._show_together, given, *together)
 
     def _report_read(self, done: int, count: int) -> None:
-        if done < count and done % _NOTIFY_EVERY == 0:
+        """Notify of each fourth rank."""
+        if done < count and done % 4 == 0:
             text = f"{done} of {count} ranks are read"
             self.app.call_from_thread(self.notify, text, timeout=2)
 
@@ -353,8 +345,8 @@ class TimelineView(Vertical):
     def _show_with_summary(
         self, state: TimelineState, lines: Sequence[Line], *, further: bool = False
     ) -> None:
-        """Show ``lines``, and the summary below them where there is room."""
-        if self._detail.show_lines(lines, further=further) >= _ROOM_FOR_MORE:
+        """Show ``lines``, and the summary below them where eight rows or more are left."""
+        if self._detail.show_lines(lines, further=further) >= 8:
             lines = [*lines, Line(""), *self._summary(state)]
             self._detail.show_lines(lines, further=further)
 
@@ -433,7 +425,7 @@ class TimelineView(Vertical):
         self._timeline.set_room(max(height - legend_rows - least, 4))
 
     def _show_legend(self) -> int:
-        """Returns how many rows it takes."""
+        """Returns how many rows it takes: two at most, on a low screen one."""
         state, width = self.state, self.size.width
         if state is None or not width:
             return 1
@@ -453,7 +445,7 @@ class TimelineView(Vertical):
             style = self._timeline.get_component_rich_style(f"timeline--{kind.style}")
             text.append(kind.letter if RowView.ascii_only else "█", style).append(f" {kind.word}  ")
             used += cells
-        most = 2 if self.size.height >= _TWO_ROWS else 1
+        most = 2 if self.size.height >= 26 else 1
         lines = text.split("\n")[:most] if text else []
         legend = self.query_one("#timeline-legend", Static)
         legend.update(Text("\n").join(lines))

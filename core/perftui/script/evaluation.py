@@ -165,13 +165,8 @@ def makes_training_data(program: Program, line: int) -> bool:
     """Whether a backward pass of the file may go through what is made from the results of the loop
     around ``line``, or around a call of its function: it acts in an environment, or generates what
     is trained on."""
-    here = (function for function in chain(*program.functions.values()) if _holds(function, line))
-    calls = chain(*(program.callers.get(function, ()) for function in here))
+    calls = chain(*(program.callers.get(one, ()) for one in program.functions_at(line)))
     return any(_is_passed_on(program, at) for at in (line, *(call.lineno for call in calls)))
-
-
-def _holds(function: Function, line: int) -> bool:
-    return function.lineno <= line <= (function.end_lineno or 0)
 
 
 def _is_passed_on(program: Program, line: int) -> bool:

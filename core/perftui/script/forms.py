@@ -11,7 +11,6 @@ from typing import TypeGuard
 
 from perftui.script.names import bindings_of, later_reads, qualified_name
 from perftui.script.program import (
-    Function,
     PatchRefusedError,
     Program,
     assigned_value,
@@ -81,8 +80,8 @@ def _narrows(call: ast.AST, program: Program) -> TypeGuard[ast.Call]:
 def _made(program: Program, line: int) -> Iterator[Use]:
     """``made.module``: the call in a function that makes the object in whose ``__init__`` the line
     is; objects that are parts of others are made by the call for the whole."""
-    makes = program.functions.get("__init__", ())
-    function = next((one for one in makes if one.lineno <= line <= (one.end_lineno or 0)), None)
+    makes = (one for one in program.functions_at(line) if one.name == "__init__")
+    function = next(makes, None)
     calls = program.callers.get(function, []) if function else []
     inside = [(call, around) for call in calls if (around := program.function(call))]
     for call, around in inside:
@@ -139,7 +138,7 @@ _OFFSETS = re.compile(
 
 def _positions(program: Program, line: int) -> Iterator[Use]:
     """``positions.net``: a network applied to the offsets of all pairs of positions."""
-    for function in _around(program, line):
+    for function in program.functions_at(line):
         made: set[str] = set()
         for statement in (node for node in ast.walk(function) if isinstance(node, ast.Assign)):
             pairs, name = _OFFSETS.search(ast.unparse(statement.value)), assigned_name(statement)
@@ -178,10 +177,8 @@ _WAVES = re.compile(r"\bpi\b[\s\S]*\bcos\(|\bcos\([\s\S]*\bpi\b")
 def _fourier(program: Program, line: int) -> Iterator[Use]:
     """``fourier.conv1d``: a convolution with a buffer of sines and cosines."""
     for call in program.calls("conv1d", "conv_transpose1d"):
-        weight, owner = (
-            keyword(call, "weight") or (*call.args[:2], None, None)[1],
-            program.owner(call),
-        )
+        owner = program.owner(call)
+        weight = keyword(call, "weight") or (*call.args[:2], None, None)[1]
         if call.lineno != line or owner is None or not isinstance(weight, ast.Attribute):
             continue
         is_made = buffers(program, owner, weight.attr) or own_attribute(program, weight)
@@ -206,14 +203,12 @@ def _columns(program: Program, line: int) -> Iterator[Use]:
     for call in program.calls("grad"):
         if qualified_name(program, call.func) != "torch.autograd.grad" or call.lineno != line:
             continue
-        function = program.function(call)
-        alike = ast.unparse(call)
-        same = [one for one in program.calls("grad") if ast.unparse(one) == alike]
+        function, alike = program.function(call), ast.unparse(call)
+        same = (one for one in program.calls("grad") if ast.unparse(one) == alike)
         taken = [one for one in same if _takes_column(program, one)]
-        callers = program.callers.get(function, []) if function and function.name != "main" else []
+        callers = program.callers.get(function, ()) if function else ()
         if len(taken) > 1 or any(_takes_column(program, each) for each in callers):
-            first = next(iter(call.args), None)
-            yield Use("grad.column", call, None, first, program)
+            yield Use("grad.column", call, None, next(iter(call.args), None), program)
 
 
 def _takes_column(program: Program, node: ast.AST) -> bool:
@@ -222,13 +217,9 @@ def _takes_column(program: Program, node: ast.AST) -> bool:
     while isinstance(above, ast.Subscript):
         index = above.slice
         if isinstance(index, ast.Tuple) and len(index.elts) > 1:
-            return not _is_whole(index.elts[-1])
+            return ast.unparse(index.elts[-1]) != ":"
         above = program.parents[above]
     return False
-
-
-def _is_whole(index: ast.expr) -> bool:
-    return isinstance(index, ast.Slice) and index.lower is None and index.upper is None
 
 
 def _blocks(program: Program, line: int) -> Iterator[Use]:
@@ -253,12 +244,6 @@ def _value(program: Program, node: ast.expr) -> ast.expr:
     """What ``node`` is assigned, if it is a name that has one assignment; else ``node``."""
     bound = bindings_of(program, node) if isinstance(node, ast.Name) else []
     return (assigned_value(program, bound[0]) if len(bound) == 1 else None) or node
-
-
-def _around(program: Program, line: int) -> Iterator[Function]:
-    """The functions that hold ``line``."""
-    every = (one for named in program.functions.values() for one in named)
-    return (one for one in every if one.lineno <= line <= (one.end_lineno or 0))
 
 
 def _lines(*nodes: ast.expr) -> set[int]:

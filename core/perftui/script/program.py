@@ -170,6 +170,11 @@ class Program:
         defs = (node for node in self._statements if isinstance(node, Function))
         return _by_key((node.name, node) for node in defs)
 
+    def functions_at(self, line: int) -> list[Function]:
+        """The functions and methods that hold ``line``."""
+        every = (one for named in self.functions.values() for one in named)
+        return [one for one in every if one.lineno <= line <= (one.end_lineno or 0)]
+
     def own_functions(self, call: ast.Call) -> list[Function]:
         """Functions of the file that ``call`` may call: methods by name alone, the ``__init__`` of
         a class, ``__call__`` and ``forward`` of what is assigned to the variable, ``__len__`` for

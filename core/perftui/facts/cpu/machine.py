@@ -360,16 +360,11 @@ def wait_for_own_processes(facts: Facts) -> float:
     """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
     of child processes that neither train nor load data; 0 if they take less than a fifth of the
     cores. Unknown as for ``core_wait``."""
-    return _wait_for(facts, machine_use(facts).rest_cores)
+    return wait_for(facts, machine_use(facts).rest_cores)
 
 
-@fact
-def wait_for_loader_workers(facts: Facts) -> float:
-    """The same because of workers of the data loader."""
-    return _wait_for(facts, machine_use(facts).workers_cores)
-
-
-def _wait_for(facts: Facts, taken: float | None) -> float:
+def wait_for(facts: Facts, taken: float | None) -> float:
+    """The same because of processes of the training that keep ``taken`` cores busy."""
     cores = machine_use(facts).cores
     return _waited(facts, taken) if cores and taken and taken >= BUSY_SHARE * cores else 0.0
 

@@ -23,7 +23,7 @@ from perftui.facts.cpu.machine import (
     core_wait,
     cpu_share,
     machine_use,
-    wait_for_loader_workers,
+    wait_for,
     wait_for_own_processes,
 )
 from perftui.facts.cpu.operators import operators
@@ -386,9 +386,9 @@ def own_process(facts: Facts) -> Lost | None:
 
 def _to_processes(facts: Facts) -> Lost | None:
     use, waited = machine_use(facts), wait_for_own_processes(facts)
-    if not waited or use.rest_cores is None or use.cores is None:
+    if not waited:
         return None
-    line, rest, cores = line_with(facts, _STARTING), use.rest_cores, use.cores
+    line, rest, cores = line_with(facts, _STARTING), use.rest_cores or 0.0, use.cores or 0
     started = f"{at(line)}," if line else ""
     lost = _waiting_for_cores(
         judged_step(facts),
@@ -404,12 +404,12 @@ def _to_processes(facts: Facts) -> Lost | None:
 def _to_workers(facts: Facts) -> Lost | None:
     """Of workers that keep up; those that do not are told by the rules about waits for data. What
     they do may be needed, and the machine small."""
-    use, waited, judged = machine_use(facts), wait_for_loader_workers(facts), judged_step(facts)
-    if not waited or use.workers_cores is None or use.cores is None:
+    use, judged = machine_use(facts), judged_step(facts)
+    taken, cores = use.workers_cores or 0.0, use.cores or 0
+    waited = wait_for(facts, taken)
+    if not waited or judged.on_device or waits_for_workers(facts):
         return None
-    if judged.on_device or waits_for_workers(facts):
-        return None
-    lines, taken, cores = batch_lines(facts), use.workers_cores, use.cores
+    lines = batch_lines(facts)
     lost = _waiting_for_cores(
         judged,
         waited,

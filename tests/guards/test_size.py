@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (470, 106_986), "tests": (529, 95_544)}
+MOST = {"core and tui": (470, 106_987), "tests": (529, 95_545)}
 """Files and lines."""
 
 ROWS = (

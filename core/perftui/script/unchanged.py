@@ -130,9 +130,10 @@ def _whole(program: Program, node: ast.AST, deep: int) -> Repeated | None:
 
 
 def _is_trivial(program: Program, call: ast.Call) -> bool:
-    """Whether ``call`` makes a new object to work on, is a builtin, what a ``with`` enters, or a
-    statement of its own."""
+    """Whether ``call`` makes a new object to work on, is a builtin or of a single number, what a
+    ``with`` enters, or a statement of its own."""
     is_builtin = isinstance(call.func, ast.Name) and not program.bindings(call.func.id)
+    is_builtin |= (qualified_name(program, call.func) or "").startswith("math.")
     is_alone = isinstance(program.parents[call], (ast.withitem, ast.Expr))
     return is_builtin or is_alone or _is_fresh(call) or _looks(call) or _changes(call)
 

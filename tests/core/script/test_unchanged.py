@@ -8,7 +8,7 @@ import pytest
 from perftui.script.program import parse_program
 from perftui.script.unchanged import repeated_at
 
-IMPORTS = "import torch\nfrom torch import nn\nimport numpy as np\nimport psutil\n"
+IMPORTS = "import math\nimport torch\nfrom torch import nn\nimport numpy as np\nimport psutil\n"
 
 ATTENTION = """
     class Attention(nn.Module):
@@ -295,6 +295,7 @@ def test_what_stays_the_same_is_found(text: str, work: str) -> None:
         (CONSTANT, "return even", "self.graph = even; return even"),
         (SEARCH, "tower(gallery[begin:begin + 64])", "tower(gallery[begin] + query)"),
         (SEARCH, "range(0, len(gallery), 64)", "torch.randperm(len(gallery))"),
+        (ATTENTION, "self.keys(memory)", "math.log(memory.numel())"),
     ],
 )
 def test_what_may_change_is_not(text: str, now: str, then: str) -> None:

@@ -720,6 +720,20 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "iterations-recorded",
+        "backward goes through every iteration towards the optimum, though its gradient needs none "
+        "of them",
+        "run the iterations under torch.no_grad(), and use their result in the value at the "
+        "optimum, whose gradient it does not change; or repeat the last one alone with gradients",
+        sources.ENVELOPE,
+        "torch.logsumexp *.logsumexp torch.softmax torch.log_softmax",
+        within=r"(?i)sinkhorn|potential|\bdual\b",
+        native=True,
+        where="step",
+        in_loop=True,
+        least=0.2,
+    ),
+    SlowCall(
         "determinant",
         "{call} decomposes the whole matrix, and solves with it in backward",
         "give the map a form whose determinant is known: of triangular factors the sum of the "

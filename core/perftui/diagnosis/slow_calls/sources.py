@@ -450,3 +450,11 @@ FLOWS = Source(
 )
 STFT = Source("PyTorch, torch.stft", "https://docs.pytorch.org/docs/stable/generated/torch.stft")
 TORCH_SPARSE = Source("PyTorch, torch.sparse", "https://docs.pytorch.org/docs/stable/sparse.html")
+ENVELOPE = Source(
+    "GeomLoss, Sinkhorn divergences",
+    "https://www.kernel-operations.io/geomloss/api/pytorch-api.html",
+)
+TRIPLETS = Source(
+    "Triplet loss and online triplet mining",
+    "https://omoindrot.github.io/triplet-loss",
+)

@@ -7,6 +7,19 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "all-triplets",
+        "the difference of each distance to each other makes a cube of the batch, most of which "
+        "is masked",
+        "pick the valid pairs first (positive.nonzero()), and compare each with its own row: "
+        "pairs x batch numbers in place of batch x batch x batch",
+        sources.TRIPLETS,
+        "*.__op__ torch.nn.functional.relu *.relu *.clamp",
+        within=r"\[:, :, None\] - [^\n]*\[:, None(, :)?\]|unsqueeze\(2\) - [^\n]*unsqueeze\(1\)",
+        native=True,
+        where="step",
+        least=0.0,
+    ),
+    SlowCall(
         "edges-scanned",
         "all edges of the graph are looked at for each batch of nodes",
         "sort the edges by source once (the begin and end of each node's own), and take those of "

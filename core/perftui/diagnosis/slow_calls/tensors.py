@@ -14,7 +14,8 @@ ROWS = (
         "pairs x batch numbers in place of batch x batch x batch",
         sources.TRIPLETS,
         "*.__op__ torch.nn.functional.relu *.relu *.clamp",
-        within=r"\[:, :, None\] - [^\n]*\[:, None(, :)?\]|unsqueeze\(2\) - [^\n]*unsqueeze\(1\)",
+        within=r"(dist\w*|sim\w*|\bd)(\[:, :, None\] - \1\[:, None(, :)?\]|\.unsqueeze\(2\) - "
+        r"\1\.unsqueeze\(1\))",
         native=True,
         where="step",
         least=0.0,

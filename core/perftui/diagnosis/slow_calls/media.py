@@ -318,10 +318,12 @@ ROWS = (
     SlowCall(
         "image-rotated",
         "{call} computes each pixel anew on the CPU",
-        "rotate the whole batch on the device (grid_sample, kornia), or use right angles",
+        "rotate what is kept alone: crop with a margin first, and again afterwards; or the whole "
+        "batch on the device (grid_sample, kornia)",
         sources.RESIZE,
-        "PIL.Image.Image.rotate PIL.Image.Image.transform PIL.ImageOps.deform",
-        where="item",
+        "PIL.Image.Image.rotate PIL.Image.Image.transform PIL.ImageOps.deform *.rotate",
+        frames=r"^PIL/Image\.py",
+        where="item step",
     ),
     SlowCall(
         "image-filtered",

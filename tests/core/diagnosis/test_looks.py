@@ -169,6 +169,11 @@ def test_numbers_that_settle_or_fall_do_not_pile_up(hooks: tuple[int, ...], pile
     assert (finding and finding.severity) == (INFO if piles else None)
 
 
+def test_a_hook_for_each_step_is_a_fault_even_where_steps_do_not_grow_yet() -> None:
+    finding = finding_of(rising(hooks=(3, STEPS // 2, STEPS), more=0), "growing-steps")
+    assert (finding.severity, finding.cost_ns) == (WARNING, 0)
+
+
 def window(size: int, **more: Any) -> dict[str, Any]:
     return {"bytes": size, "steps": 1, **more}
 

@@ -275,7 +275,7 @@ def growing_steps(facts: Facts) -> GrowingSteps | None:
     if len(rows) < FEWEST_STEPS:
         raise UnknownError(f"{len(rows)} of {FEWEST_STEPS} steady steps so far")
     whole = trend(rows["duration"])
-    if whole.tau < MONOTONE or whole.jump >= JUMP:
+    if whole.tau < MONOTONE or (whole.jump >= JUMP and piling(facts) is None):
         return None
     parts = {phase: trend(rows[phase]) for phase in PHASES}
     phase = max(parts, key=lambda name: parts[name].last - parts[name].first)

@@ -98,10 +98,14 @@ def growing_steps_rule(facts: Facts) -> Lost | None:
     step, (added, adds) = steady_step(facts), _piling(facts)
     once = f"{_ONCE} (handle.remove())" if "hooks" in added else _ONCE
     rise = growing_steps.or_none(facts) if added else growing_steps(facts)
-    if rise is None:
+    if rise is None and (more := piling(facts)):
         place, told = facts.at(adds) if adds else None, f"{added[:1].upper()}{added[1:]}."
-        lost = without_cost(told, (), place, share=growing_steps_rule.limits.info, advice=once)
-        return replace(lost, worst=Severity.INFO) if added else None
+        lost = without_cost(told, (), place, share=growing_steps_rule.limits.warning, advice=once)
+        # One for each step makes steps longer in the end, whatever hides it so far.
+        is_each = 2 * (more[2] - more[1]) >= step.count
+        return replace(lost, worst=Severity.WARNING if is_each else Severity.INFO)
+    if rise is None:
+        return None
     line, rss = rise.line, rise.rss
     phases = (rise.phase,) if rise.is_alone else PHASES
     memory = why = advice = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -301,7 +302,7 @@ def within_step(findings: Sequence[Finding], judged: JudgedStep | None) -> list[
         left = finding.cost_ns
         if finding.step_ns == judged.of.mean:
             named = {name for part in finding.parts for name in (part, f"{PYTHON_IN}{part}")}
-            mine = dict.fromkeys(free.keys() & named or free, 0)
+            mine = dict.fromkeys([part for part in free if part in named] or free, 0)
             taken.append(mine)
             while left and (got := _take(mine, left, free, taken)):
                 left -= got
@@ -313,8 +314,10 @@ def within_step(findings: Sequence[Finding], judged: JudgedStep | None) -> list[
 
 def _take(mine: Taken, most: int, free: dict[str, int], taken: Sequence[Taken]) -> int:
     """Take up to ``most`` ns of one part; 0 if nothing is left."""
-    for part in mine:
-        if got := _room(part, most, free, taken, {part}):
+    # What is free first: others give way by a few ns at a time.
+    rooms = (partial(_room, taken=()), partial(_room, taken=taken))
+    for room, part in product(rooms, mine):
+        if got := room(part, most, free, seen={part}):
             mine[part] += got
             free[part] -= got
             return got
@@ -326,7 +329,7 @@ def _room(
 ) -> int:
     """How much of ``part`` is free, up to ``most`` ns, after others took other parts instead."""
     for holder in taken:
-        for other in holder.keys() - seen:
+        for other in (name for name in holder if name not in seen):
             lacking = min(most - free[part], holder.get(part, 0))
             if lacking > 0:
                 seen.add(other)

@@ -102,22 +102,22 @@ def backward_recompute(facts: Facts) -> Lost | None:
 
 
 @trace_fact
-def many_passes(analysis: TraceAnalysis) -> tuple[float, Work, int]:
-    """The mean number of backward passes for each update of weights; the calls of forward and
-    backward shorter than ``SMALL_NS``, of which one on all of the data hardly takes longer, on a
-    GPU only its idle time during any calls; and its idle time between such calls, ns. Unknown if
-    the trace has no steps or no operators."""
+def many_passes(analysis: TraceAnalysis) -> tuple[float, float, Work, int]:
+    """The mean number of backward passes of a step, and for each update of weights, of which a step
+    may have several; the calls of forward and backward shorter than ``SMALL_NS``, of which one on
+    all of the data hardly takes longer, on a GPU only its idle time during any calls; and its idle
+    time between such calls, ns. Unknown if the trace has no steps or no operators."""
     ops = operators(analysis)
-    updates = max(len(ops.marks(OPTIMIZER)), ops.steps.steps)
-    passes = len(ops.marks(BACKWARD)) / updates
+    count, updates = len(ops.marks(BACKWARD)), len(ops.marks(OPTIMIZER))
+    passes, each = count / ops.steps.steps, count / max(updates, ops.steps.steps)
     called = ops.in_phase(FORWARD, BACKWARD)
     if ops.device is not None:
         # Few kernels of many samples take as long as many of few.
         idle = int(ops.device.idle[called].sum())
         between = int(ops.device.between[[PHASES.index(FORWARD), PHASES.index(BACKWARD)]].sum())
-        return passes, replace(work_of(ops, ~ops.in_phase()), idle=idle), between
+        return passes, each, replace(work_of(ops, ~ops.in_phase()), idle=idle), between
     called &= (ops.caller == NONE) & (ops.duration < SMALL_NS)
-    return passes, work_of(ops, ops.within(called), called), 0
+    return passes, each, work_of(ops, ops.within(called), called), 0
 
 
 FEWEST = 8
@@ -147,16 +147,16 @@ def many_backward_passes(facts: Facts) -> Lost | None:
     less one pass."""
     # Cost of the number of passes: Python and short calls, which a single pass over all of the data
     # needs only once.
-    work, (passes, small, between) = operator_work(facts), many_passes(facts)
+    work, (passes, each, small, between) = operator_work(facts), many_passes(facts)
     judged, step = work.judged, work.of
     again = repeated_backward.or_none(facts)
-    if passes < FEWEST or (again is not None and again[0].calls):
+    if each < FEWEST or (again is not None and again[0].calls):
         # Passes through the same graph have their own finding.
         return None
     calls = work.time_of(small)
     python = idle_in_step(work.operators, judged, between)
     python += sum(judged.part(f"{PYTHON_IN}{phase}") for phase in (FORWARD, BACKWARD))
-    cost = round(min(calls.ns + python, step.mean) * (1 - 1 / passes))
+    cost = round(min(calls.ns + python, step.mean) * (1 - 1 / each))
     texts = (matching_line(facts, text, only=True) for text in (_ROWS, _SAME_GRAPH, _OF_GRADIENTS))
     line = next(filter(None, texts), None) or line_of(facts, BACKWARD, _OF_ELEMENT)
     return Lost(

@@ -315,9 +315,8 @@ def within_step(findings: Sequence[Finding], judged: JudgedStep | None) -> list[
 def _take(mine: Taken, most: int, free: dict[str, int], taken: Sequence[Taken]) -> int:
     """Take up to ``most`` ns of one part; 0 if nothing is left."""
     # What is free first: others give way by a few ns at a time.
-    rooms = (partial(_room, taken=()), partial(_room, taken=taken))
-    for room, part in product(rooms, mine):
-        if got := room(part, most, free, seen={part}):
+    for others, part in product(((), taken), mine):
+        if got := _room(part, most, free, others, {part}):
             mine[part] += got
             free[part] -= got
             return got

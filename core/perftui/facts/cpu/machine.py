@@ -364,7 +364,8 @@ def wait_for_own_processes(facts: Facts) -> float:
 
 
 def wait_for(facts: Facts, taken: float | None) -> float:
-    """The same because of processes of the training that keep ``taken`` cores busy."""
+    """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
+    of processes that keep ``taken`` cores busy; 0 if that is less than a fifth of the cores."""
     cores = machine_use(facts).cores
     return _waited(facts, taken) if cores and taken and taken >= BUSY_SHARE * cores else 0.0
 

@@ -41,6 +41,7 @@ INDEXING = frozenset(
 
 
 _LAYER = re.compile(r"aten::(linear|addmm|conv\dd|convolution)$")
+"""Operators that multiply by weights."""
 
 _TAKES_BACK = re.compile(r"(Select|Slice|Index|Narrow|Unbind)\w*Backward")
 

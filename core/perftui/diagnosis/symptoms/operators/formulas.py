@@ -397,9 +397,8 @@ def _formulas(facts: Facts, work: OperatorWork) -> tuple[tuple[Formula, Work], .
     def compute() -> tuple[tuple[Formula, Work], ...]:
         calls = Calls(ops, longest, zeros)
         searches = [_long_filters, _pairs, _mostly_zeros, _wide_pools, _equal_matrices]
-        searches.append(_shared_weight)
         # By sizes alone an input may look like a weight.
-        searches += [_thin_factors] if has_factors else []
+        searches += [_shared_weight, *([_thin_factors] if has_factors else [])]
         found = [formula for search in searches for formula in search(calls)]
         called = [ops.at([call.at for call in formula.calls]) for formula in found]
         return tuple(zip(found, (work_of(ops, ops.within(c), c) for c in called), strict=True))

@@ -10,7 +10,14 @@ from perftui import format as fmt
 from perftui.analysis.kernels.category import Category
 from perftui.analysis.model import GapCause, OpTable
 from perftui.analysis.ops.call_detail import OUTSIDE
-from perftui.analysis.steps import EXPOSED_COMMUNICATION, EXPOSED_COPIES, FORWARD, OPERATORS, OTHER
+from perftui.analysis.steps import (
+    BACKWARD,
+    EXPOSED_COMMUNICATION,
+    EXPOSED_COPIES,
+    FORWARD,
+    OPERATORS,
+    OTHER,
+)
 from perftui.diagnosis.model import (
     COMPUTE_BOUND_ID,
     Abstention,
@@ -37,7 +44,7 @@ from perftui.diagnosis.rule import (
     severity,
     step_figures,
 )
-from perftui.facts.cpu.machine import without_core_wait
+from perftui.facts.cpu.machine import has_gpu, without_core_wait
 from perftui.facts.cpu.operators import fewer_calls
 from perftui.facts.fact import Facts, UnknownError
 from perftui.facts.gpu.host_waits import host_copies
@@ -72,15 +79,16 @@ _TRAINS = re.compile(r"\.(backward|step)\(")
 """The text of lines that call most of any training."""
 
 
-def computes(facts: Facts) -> JudgedStep:
-    """The judged step, if it computes for most of the time.
+def computes(facts: Facts, *, unseen: bool = False) -> JudgedStep:
+    """The judged step, if it computes for most of the time; with ``unseen`` also if its operators
+    were not seen, as of a training on the CPU so slow that no window was affordable.
 
     Raises:
         UnknownError: it does not, or that is unknown.
     """
     judged = judged_step(facts)
     share = judged.computing / judged.of.mean
-    if not judged.sees_operators:
+    if not judged.sees_operators and (not unseen or has_gpu(facts)):
         raise UnknownError("no profiled step shows the operators")
     if share < COMPUTE_BOUND_SHARE:
         who = "the GPU computes" if judged.on_device else "the model's operators run"
@@ -93,15 +101,18 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     if any(finding.severity is Severity.HEALTHY for finding in findings):
         # The healthy finding says the same.
         return None
+    # Until a window shows operators this is said only in place of cautions.
+    is_late = bool(findings) and not any(finding.cost_ns for finding in findings)
     try:
-        judged = computes(facts)
+        judged = computes(facts, unseen=is_late)
     except UnknownError:
         return None
     step, share = judged.of, judged.computing / judged.of.mean
     operators = _operators(facts, judged)
     # On a GPU, samples of the forward pass only show launching.
     forward = judged.part(FORWARD) + judged.part(f"{PYTHON_IN}{FORWARD}")
-    is_little = forward < LEAST_NAMED * step.mean
+    # Backward takes its time for what forward and the loss called.
+    is_little = forward < LEAST_NAMED * (step.mean - judged.part(BACKWARD))
     seen = None if judged.on_device or is_little else forward_lines.or_none(facts)
     lines = {line: seen.share(line) for line in seen.listed[:LISTED] if line.file} if seen else {}
     parts = (Figure(phase_name(part.name), part.ns, "ns") for part in judged.parts)
@@ -118,7 +129,10 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
         unknown = f" How well they use it is not known yet: {why}."
         sentence += use_of_card(used, judged.computing) if used else unknown
     else:
-        sentence = f"The CPU is the limit: operators take {step.part_of(judged.computing)}."
+        who = "operators take" if judged.sees_operators else "forward, backward and optimizer take"
+        sentence = f"The CPU is the limit: {who} {step.part_of(judged.computing)}."
+        if not judged.sees_operators:
+            sentence += " No profiled window shows their operators yet."
         sentence += _told("Of their time", operators, TOLD_FROM)
         at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
         if named := ", ".join(at):

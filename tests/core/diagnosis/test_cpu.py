@@ -1,5 +1,6 @@
 """Rules about the cores and threads of a training that computes on the CPU."""
 
+from dataclasses import replace
 from typing import Any
 
 from perftui.diagnosis.model import Severity
@@ -152,6 +153,11 @@ def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:
     assert (caution.rule, caution.cost_ns) == ("busy-host", 0)
     assert cause.rule != "busy-host"
     assert ("times too long, at most", 66.7) in [(one.label, one.value) for one in cause.facts]
+    # No window was affordable yet: phases say what they can.
+    unseen = replace(neighbours().run, ranks=make_run(events=settings(8)).ranks)
+    late = diagnosed(Facts(unseen)).top
+    assert late.rule == "compute-bound"
+    assert "No profiled window shows their operators yet." in late.sentence
 
 
 def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:

@@ -362,26 +362,37 @@ class Host(App):
     def on_mount(self):
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DEFAULT_THEME
+        self.theme = self.chosen
+
+    def __init__(self, theme: str) -> None:
+        super().__init__()
+        self.chosen = theme
 
 
-async def plotted(before, after):
-    app = Host()
+async def plotted(before, after, theme=DEFAULT_THEME):
+    app = Host(theme)
     async with app.run_test(size=(72, 18)) as pilot:
         plot = app.query_one(ChartPlot)
         plot.show(comparison_charts(shown(before), shown(after))[0])
         await pilot.pause()
-        return str(plot.render())
+        return plot.render()
 
 
 QUICK, SLOW = [20 + at % 5 for at in range(100)], [50 + at % 5 for at in range(100)]
 
 
 async def test_runs_are_told_apart_without_colour_and_ticks_are_round():
-    text = await plotted(SLOW, QUICK)
+    text = str(await plotted(SLOW, QUICK))
     assert "•• before" in text
     assert "•• after" not in text
     assert text.splitlines()[-2].split() == ["30.0", "ms", "40.0", "ms", "50.0", "ms"]
     # Steps that take no time are drawn, too.
-    assert "after" in await plotted([0, 0], QUICK)
-    assert "before" in await plotted([0, 0], [0])
+    assert "after" in str(await plotted([0, 0], QUICK))
+    assert "before" in str(await plotted([0, 0], [0]))
+
+
+@pytest.mark.parametrize("theme", [theme.name for theme in THEMES])
+async def test_nothing_of_a_chart_is_drawn_in_the_colour_of_its_ground(theme: str) -> None:
+    text = await plotted(SLOW, QUICK, theme)
+    grounds = {(str(style.color), str(style.bgcolor)) for style in (s.style for s in text.spans)}
+    assert all(colour != ground for colour, ground in grounds if colour != "None"), grounds

@@ -39,7 +39,23 @@ FRAME_ROWS = 4
 """Rows around a plot: its border, the numbers and the name of its axis."""
 
 
-class ChartPlot(PlotextPlot):
+class Plot(PlotextPlot):
+    """A plot in the colours of the app's theme."""
+
+    def render(self) -> RenderResult:
+        # With sixteen colours the terminal's own: its default would be drawn as black on black.
+        self.set_reactive(Plot.theme, "clear" if self.app.current_theme.ansi else "auto")
+        return super().render()
+
+    def colour(self, variable: str) -> tuple[int, int, int] | int | str:
+        """A colour of the theme as plotext takes it: RGB, or one of the terminal's own."""
+        colour = Color.parse(self.app.theme_variables[variable])
+        if colour.ansi is None:
+            return colour.rgb
+        return colour.ansi if colour.ansi >= 0 else "default"
+
+
+class ChartPlot(Plot):
     """Draws one chart, or a part of it."""
 
     _chart: Chart | None = None
@@ -77,7 +93,7 @@ class ChartPlot(PlotextPlot):
                 y.tolist(),
                 label=line.label,
                 marker=markers[style % len(markers)],
-                color=self._colour(COLOURS[style % len(COLOURS)]),
+                color=self.colour(COLOURS[style % len(COLOURS)]),
                 fillx=chart.is_distribution,
             )
         self._draw_marks(chart, inside, bottom, cap)
@@ -97,7 +113,7 @@ class ChartPlot(PlotextPlot):
     def _draw_marks(
         self, chart: Chart, inside: npt.NDArray[np.bool_], bottom: float, top: float
     ) -> None:
-        plot, warn = self.plt, self._colour("caution")
+        plot, warn = self.plt, self.colour("caution")
         if chart.marked is not None:
             label, marked = chart.marked
             chosen = marked & inside
@@ -106,14 +122,11 @@ class ChartPlot(PlotextPlot):
                 plot.scatter(x.tolist(), y.tolist(), marker="x", color=warn, label=label)
         for _, level in chart.levels:
             if chart.is_distribution:
-                plot.vline(level, color=self._colour("accent"))
+                plot.vline(level, color=self.colour("accent"))
             elif bottom <= level <= top:
-                plot.hline(level, color=self._colour("accent"))
+                plot.hline(level, color=self.colour("accent"))
         if self._at is not None:
-            plot.vline(float(chart.x[self._at]), color=self._colour("caution"))
-
-    def _colour(self, variable: str) -> tuple[int, int, int]:
-        return Color.parse(self.app.theme_variables[variable]).rgb
+            plot.vline(float(chart.x[self._at]), color=self.colour("caution"))
 
 
 def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:

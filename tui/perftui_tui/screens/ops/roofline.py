@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 from textual.app import RenderResult
-from textual.color import Color
-from textual_plotext import PlotextPlot
 
 from perftui import format as fmt
 from perftui.analysis.kernels.category import Precision
 from perftui.analysis.kernels.limits import Card
 from perftui.facts.gpu.roofline import RoofedCall, Roofline
 from perftui.trace.text import printable
+from perftui_tui.dialogs.chart import Plot
 from perftui_tui.look.format import MISSING, format_ns, format_percent, significant
 from perftui_tui.tables.rows import (
     TIME_WIDTH,
@@ -116,7 +115,7 @@ MARGIN = 0.15
 """Powers of ten between the outermost points and the frame."""
 
 
-class RooflineChart(PlotextPlot):
+class RooflineChart(Plot):
     """Roofs of the precisions that are used as lines, calls as the letters of the table."""
 
     BORDER_TITLE = "Roofline"
@@ -156,13 +155,13 @@ class RooflineChart(PlotextPlot):
                 if points:
                     x, y = zip(*points, strict=True)
                     label = f"{precision.value}, {source}"
-                    plot.plot(x, y, marker=marker, color=self._colour(line), label=label)
+                    plot.plot(x, y, marker=marker, color=self.colour(line), label=label)
         for row, letter in reversed(drawn.items()):
-            colour = self._colour("caution" if row == self._selected else "accent")
+            colour = self.colour("caution" if row == self._selected else "accent")
             shown = f"[{letter}]" if row == self._selected else letter
             at = place_of(calls[row])
             # Without one of its own plotext takes white, whatever the canvas has.
-            ground = self._colour("surface")
+            ground = self.colour("surface")
             plot.text(shown, *at, color=colour, background=ground, alignment="center")
         plot.xlim(left, right)
         plot.ylim(bottom, top)
@@ -171,9 +170,6 @@ class RooflineChart(PlotextPlot):
         across, up = ticks(left, right, columns), ticks(bottom, top, rows)
         plot.xticks([math.log10(at) for at in across], [f"{at:g}" for at in across])
         plot.yticks([math.log10(at) for at in up], [fmt.rate(at, "FLOP/s") for at in up])
-
-    def _colour(self, variable: str) -> tuple[int, int, int]:
-        return Color.parse(self.app.theme_variables[variable]).rgb
 
 
 def place_of(one: RoofedCall) -> tuple[float, float]:

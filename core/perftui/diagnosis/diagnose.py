@@ -232,12 +232,12 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _faults_of(finding: Finding, faults: Finding | None) -> list[float]:
-    """The share of ``faults``, if their memory is that of operators which ``finding`` is about."""
+    """The share of ``faults``, if their memory may be that of operators which ``finding`` is about:
+    at the same line, or at one that is not known."""
     if faults is None or finding.rule not in _LARGE or finding.severity < Severity.WARNING:
         return []
-    one, other = finding.place, faults.place
-    is_there = one and other and (one.file, one.line) == (other.file, other.line)
-    return [faults.share] if is_there else []
+    places = [(one.file, one.line) for one in (finding.place, faults.place) if one]
+    return [faults.share] if len(set(places)) == 1 else []
 
 
 def _inflated(findings: Sequence[Finding], slowing: list[Finding], slow: Finding) -> float:

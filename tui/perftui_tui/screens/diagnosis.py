@@ -218,7 +218,9 @@ def _evidence(finding: Finding, option: FixOption | None, cells: int) -> Iterato
         source = fact.place.source if fact.place else None
         place = f"   {source}" if source and source != value else ""
         name = f"  {'' if label == before else label:<{labels}} "
-        yield crop(row((name, "dim"), value, (limit, "warn"), (place, "dim")), cells)
+        told = row(value, (limit, "warn"), (place, "dim"))
+        first, *more = fold(told, cells - len(name))
+        yield from (((name, "dim"), *first), *((("".ljust(len(name)), ""), *one) for one in more))
         before = label
     if finding.would_raise_confidence:
         yield from wrap(f"more certain with: {finding.would_raise_confidence}", cells, "dim", "  ")

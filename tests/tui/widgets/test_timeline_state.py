@@ -66,6 +66,17 @@ def test_a_gap_too_short_to_see_is_closed_in_on(make_trace):
     assert state.view.start < 5_000 * MS < state.view.end
 
 
+def test_gaps_of_a_thread_come_longest_first_and_then_again(make_trace):
+    calls = [(name, 0, at * MS, MS) for name, at in (("a", 0), ("b", 3), ("c", 9), ("d", 10))]
+    trace = make_trace(*calls)
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
+    starts = []
+    for _ in range(3):
+        assert state.largest_gap()
+        starts.append(state.selected.start // MS)
+    assert starts == [4, 1, 4]
+
+
 def test_zoom_keeps_the_selection_in_view(state):
     state.next_event(1)
     for _ in range(10):

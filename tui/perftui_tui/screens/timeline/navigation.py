@@ -161,19 +161,14 @@ def largest_gap(
     track: TimelineTrack, device: int, gaps: Sequence[Gap], selected: Selection | None
 ) -> Selection | None:
     """The largest gap of the device or thread; again, the next smaller. Longest ``gaps`` first."""
-    own = [gap for gap in gaps if gap.device == device]
-    if device == NONE or not own:
-        idle: Int64 = track.index.start[1:] - track.index.end[:-1]
-        if not len(idle) or idle.max() <= 0:
-            return None
-        at = int(np.argmax(idle))
-        return Selection(int(track.index.end[at]), int(track.index.start[at + 1]), NONE, track)
-    place = 0
-    if selected is not None and selected.is_gap:
-        times = (selected.start, selected.end)
-        same = [i for i, gap in enumerate(own) if (gap.start, gap.end) == times]
-        place = (same[0] + 1) % len(own) if same else 0
-    return Selection(own[place].start, own[place].end, NONE, track)
+    own = [(gap.start, gap.end) for gap in gaps if gap.device == device != NONE]
+    if not own:
+        ends, starts = track.index.end[:-1], track.index.start[1:]
+        order = np.argsort(ends - starts, kind="stable")[: np.count_nonzero(starts > ends)]
+        own = list(zip(ends[order].tolist(), starts[order].tolist(), strict=True))
+    at = selected and selected.is_gap and (selected.start, selected.end)
+    place = own.index(at) + 1 if at in own else 0
+    return Selection(*own[place % len(own)], NONE, track) if own else None
 
 
 def place_of(track: TimelineTrack, row: int) -> int:

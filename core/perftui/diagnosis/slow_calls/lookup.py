@@ -19,6 +19,8 @@ from perftui.diagnosis.slow_calls import (
     arrays,
     files,
     forms,
+    layers,
+    losses,
     media,
     models,
     reporting,
@@ -45,7 +47,7 @@ from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
 _ROOMS = (
-    *(forms, files, tables, media, reporting, arrays, tensors, models, training),
+    *(forms, files, tables, media, reporting, arrays, losses, layers, tensors, models, training),
     standard_library,
 )
 ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
@@ -60,14 +62,8 @@ _OF_LINES = _OF_INPUT | frozenset(
     | {"growing-steps", "slow-steps", "launch-bound", "copies-exposed", "pageable-copies"}
     | {"created-on-cpu", "many-small-copies", "slow-start", "allocator-churn", "unfused-attention"}
     | {"loop-of-indexing", "per-parameter-loop", "dropped-results", "layout-copies", "sorting"}
-    | {
-        "dense-gradients",
-        "memory-bound-elementwise",
-        "many-backward-passes",
-        "own-process",
-        "page-faults",
-        COMPUTE_BOUND_ID,
-    }
+    | {"dense-gradients", "memory-bound-elementwise", "many-backward-passes", "own-process"}
+    | {"page-faults", COMPUTE_BOUND_ID}
 )
 """Rules whose line, or operator, is what takes the time."""
 

@@ -458,3 +458,74 @@ TRIPLETS = Source(
     "Triplet loss and online triplet mining",
     "https://omoindrot.github.io/triplet-loss",
 )
+FUNCTIONS = Source(
+    "PyTorch, torch.nn.functional", "https://docs.pytorch.org/docs/stable/nn.functional.html"
+)
+WITH_LOGITS = Source(
+    "PyTorch, BCEWithLogitsLoss",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html",
+)
+SMOOTHING = Source(
+    "PyTorch, CrossEntropyLoss: label_smoothing",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",
+)
+CONTRASTIVE = Source(
+    "SimCLR, section 2.1: the loss of a positive pair", "https://arxiv.org/abs/2002.05709"
+)
+MARGIN = _issue("The margin of the target logits", "deepinsight/insightface/issues/2026")
+TOPK = Source(
+    "PyTorch, torch.topk", "https://docs.pytorch.org/docs/stable/generated/torch.topk.html"
+)
+LOVASZ = _issue("Vectorize lovasz_softmax loss", "kornia/kornia/pull/2884")
+SSIM = _issue("Use separable filter for SSIM to speed up", "kornia/kornia/pull/2383")
+EINSUM_DOCS = Source(
+    "PyTorch, torch.einsum", "https://docs.pytorch.org/docs/stable/generated/torch.einsum.html"
+)
+CENTRED = Source(
+    "scikit-learn, KernelCenterer",
+    "https://scikit-learn.org/stable/modules/generated/sklearn.preprocessing.KernelCenterer.html",
+)
+COX = _issue("Products of the Cox datafit in linear time", "scikit-learn-contrib/skglm/pull/168")
+AUTOCORRELATION = Source(
+    "statsmodels, acf: fft",
+    "https://www.statsmodels.org/stable/generated/statsmodels.tsa.stattools.acf.html",
+)
+CRPS = Source(
+    "Estimation of the CRPS with limited information: sorted members",
+    "https://link.springer.com/article/10.1007/s11004-017-9709-7",
+)
+CRF = _issue("Forward optimization: all tags at once", "rguthrie3/BiLSTM-CRF/issues/6")
+CRF_SLOW = _issue("CRF layer speed too slow", "kmkurn/pytorch-crf/issues/72")
+CTC = Source(
+    "PyTorch, ctc_loss",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.ctc_loss.html",
+)
+PER_SAMPLE = Source(
+    "PyTorch, Per-sample gradients",
+    "https://docs.pytorch.org/tutorials/intermediate/per_sample_grads.html",
+)
+TRACE = Source("FFJORD, section 3.1: unbiased estimates", "https://arxiv.org/abs/1810.01367")
+ATTACK = _issue(
+    "Gradients of the weights while examples are made", "P2333/Bag-of-Tricks-for-AT/issues/8"
+)
+CHAINS = Source(
+    "Implicit Generation and Modeling with EBMs: a replay buffer",
+    "https://arxiv.org/abs/1903.08689",
+)
+MULTINOMIAL = Source(
+    "PyTorch, torch.multinomial",
+    "https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html",
+)
+RFFT = Source(
+    "PyTorch, torch.fft.rfft", "https://docs.pytorch.org/docs/stable/generated/torch.fft.rfft.html"
+)
+WHERE = Source(
+    "PyTorch, torch.where", "https://docs.pytorch.org/docs/stable/generated/torch.where.html"
+)
+POWERS = Source("PyTorch, torch.pow", "https://docs.pytorch.org/docs/stable/generated/torch.pow")
+MINERS = Source(
+    "PyTorch Metric Learning, Miners",
+    "https://kevinmusgrave.github.io/pytorch-metric-learning/miners/",
+)
+ENTMAX = Source("entmax: sparse softmax", "https://github.com/deep-spin/entmax")
+POT = Source("POT, Which solver to use", "https://pythonot.github.io/quickstart.html")

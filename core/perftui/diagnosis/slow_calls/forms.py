@@ -6,7 +6,8 @@ from perftui.diagnosis.slow_calls import sources
 from perftui.diagnosis.slow_calls.row import SlowCall
 
 _ANY = r"^"
-"""The form shows what the line does, whatever frames its samples show."""
+"""The form shows what the line does, whatever frames its samples show. Names of forms end in ``*``, so
+that no method ``linear`` or ``net`` of the user's is taken for one by its last part."""
 
 ROWS = (
     SlowCall(
@@ -15,7 +16,7 @@ ROWS = (
         "split its weight by columns, multiply each node once, then gather and add: "
         "(x @ to.t())[dst] + (x @ of.t())[src]",
         sources.MESSAGES,
-        "gathered.linear",
+        "gathered.linea*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -25,7 +26,7 @@ ROWS = (
         "apply it to torch.arange(1 - n, n) once, and index the result: "
         "table[position[:, None] - position + n - 1]",
         sources.OFFSETS,
-        "positions.net",
+        "positions.ne*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -35,7 +36,7 @@ ROWS = (
         "cut the sequence into blocks as long as the window, and attend from each to itself and "
         "the blocks beside it; on a GPU flex_attention with create_block_mask",
         sources.FLEX,
-        "banded.attention",
+        "banded.attentio*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -45,7 +46,7 @@ ROWS = (
         "use torch.stft(x, n_fft, hop_length, window=window, return_complex=True), or "
         "torch.fft.rfft of the frames (x.unfold(-1, n_fft, hop) * window)",
         sources.STFT,
-        "fourier.conv1d",
+        "fourier.conv1*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -55,7 +56,7 @@ ROWS = (
         "backward, sorts and converts it first",
         "convert it once, where it is made: .coalesce().to_sparse_csr()",
         sources.TORCH_SPARSE,
-        "coordinates.mm",
+        "coordinates.m*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -65,7 +66,7 @@ ROWS = (
         "call it once for each output, and take the columns of what it gives: "
         "g = torch.autograd.grad(...)[0]; u_x, u_t = g[:, 0:1], g[:, 1:2]",
         sources.GRADIENTS,
-        "grad.column",
+        "grad.colum*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -75,7 +76,7 @@ ROWS = (
         "pad the targets to one number for all samples, and compute it sample by sample, as one "
         "batch: torch.cdist and broadcasting with a first dimension for the samples",
         sources.MATCHER,
-        "blocks.diagonal",
+        "blocks.diagona*",
         frames=_ANY,
         where="step evaluation",
     ),
@@ -85,7 +86,7 @@ ROWS = (
         "make it once, and give it each set of weights: vector_to_parameters, load_state_dict or "
         "torch.func.functional_call",
         sources.TUNING,
-        "made.module",
+        "made.modul*",
         frames=r"torch/nn/(init|parameter)\.py|torch/nn/modules/\w+\.py\S* \S*(__init__|"
         r"reset_parameters)",
         where="step evaluation",
@@ -97,7 +98,7 @@ ROWS = (
         "call {x} first, and interpolate what it gives, which has fewer channels: the two commute, "
         "so the result is the same but for rounding",
         sources.LOGITS_ENLARGED,
-        "enlarged.head",
+        "enlarged.hea*",
         frames=_ANY,
         where="step evaluation",
     ),

@@ -30,7 +30,7 @@ ROWS = (
         "give the logits to F.binary_cross_entropy_with_logits, which takes a quarter of the "
         "time and does not overflow",
         sources.WITH_LOGITS,
-        "torch.nn.functional.binary_cross_entropy torch.nn.BCELoss.__call__ *.__call__",
+        "*",
         frames=r"functional\.py\S* binary_cross_entropy$|loss\.py\S* BCELoss",
         within=r"\((torch\.|F\.)?\w*(\.sigmoid\(\)|sigmoid\([^\n,]*\)), |\b(\w+) = [^\n]*sigmoid"
         r"\([^\n]*\n[\s\S]*\(\3(\.\w+\([^()]*\))*, ",
@@ -273,8 +273,7 @@ ROWS = (
         "normalise the vectors once, and multiply: F.normalize(a, dim=-1) @ F.normalize(b, "
         "dim=-1).mT",
         sources.CDIST,
-        "torch.nn.functional.cosine_similarity torch.cosine_similarity "
-        "torch.nn.CosineSimilarity.__call__ *.__call__",
+        "*",
         frames=_TORCH,
         given=r"(?i)(cos\w*|sim\w*|criterion)\(\w+(\.unsqueeze\((\d|-\d)\)|\[[^\]]*None[^\]]*\])"
         r", \w+(\.unsqueeze\((\d|-\d)\)|\[[^\]]*None[^\]]*\])",

@@ -529,3 +529,86 @@ MINERS = Source(
 )
 ENTMAX = Source("entmax: sparse softmax", "https://github.com/deep-spin/entmax")
 POT = Source("POT, Which solver to use", "https://pythonot.github.io/quickstart.html")
+SCAN = _issue("Parallel associative scan", "pytorch/pytorch/issues/95408")
+KV_CACHE = Source(
+    "Transformers, Cache strategies", "https://huggingface.co/docs/transformers/kv_cache"
+)
+RELATIVE = Source(
+    "Music Transformer, section 3.4: memory of relative positions",
+    "https://arxiv.org/abs/1809.04281",
+)
+GAT = Source("Graph Attention Networks, section 2.1", "https://arxiv.org/abs/1710.10903")
+BROADCASTING = Source(
+    "PyTorch, Broadcasting", "https://docs.pytorch.org/docs/stable/notes/broadcasting.html"
+)
+CHAINS_OF_PRODUCTS = Source(
+    "PyTorch, multi_dot: the order of products",
+    "https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html",
+)
+CHEBYSHEV = Source(
+    "Graphs with Fast Localized Spectral Filtering, section 2.1",
+    "https://arxiv.org/abs/1606.09375",
+)
+GROUPS = Source(
+    "PyTorch, conv2d: groups",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html",
+)
+BMM = Source("PyTorch, torch.bmm", "https://docs.pytorch.org/docs/stable/generated/torch.bmm.html")
+POOLING = Source(
+    "PyTorch, max_pool2d",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html",
+)
+NMS = Source(
+    "torchvision, nms", "https://docs.pytorch.org/vision/stable/generated/torchvision.ops.nms.html"
+)
+FOURIER = Source("NeRF, section 5.1: positional encoding", "https://arxiv.org/abs/2003.08934")
+ENSEMBLE = Source(
+    "PyTorch, Model ensembling", "https://docs.pytorch.org/tutorials/intermediate/ensembling.html"
+)
+CROPS = Source(
+    "DINO, MultiCropWrapper: crops of one size at once",
+    "https://github.com/facebookresearch/dino/blob/main/utils.py",
+)
+GUIDANCE = _issue("Batch unconditional and conditional scores", "microsoft/mattergen/pull/203")
+DDIM = Source("Denoising Diffusion Implicit Models", "https://arxiv.org/abs/2010.02502")
+BAGS = Source(
+    "PyTorch, EmbeddingBag",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html",
+)
+TABLES = _issue(
+    "One table for all columns, with offsets", "lucidrains/tab-transformer-pytorch/issues/20"
+)
+FACTORISATION = Source(
+    "Factorization Machines, lemma 3.1: linear time",
+    "https://www.csie.ntu.edu.tw/~b97053/paper/Rendle2010FM.pdf",
+)
+DISPATCH = Source("MegaBlocks, section 2.2: dispatch", "https://arxiv.org/abs/2211.15841")
+EXPANDED = Source(
+    "PyTorch, Tensor.expand", "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand"
+)
+UNFOLD = Source(
+    "PyTorch, Tensor.unfold", "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.unfold"
+)
+KRON = Source(
+    "Kronecker product: matrix equations", "https://en.wikipedia.org/wiki/Kronecker_product"
+)
+ATTENTIONS = Source(
+    "Transformers, Attention backends",
+    "https://huggingface.co/docs/transformers/attention_interface",
+)
+PRUNING = Source(
+    "PyTorch, Pruning: remove",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.remove.html",
+)
+CHOLESKY = Source(
+    "PyTorch, cholesky_solve",
+    "https://docs.pytorch.org/docs/stable/generated/torch.cholesky_solve.html",
+)
+EQUILIBRIA = Source(
+    "Deep Implicit Layers, chapter 4: equilibrium models",
+    "https://implicit-layers-tutorial.org/deep_equilibrium_models/",
+)
+ROUTING = Source("Dynamic Routing Between Capsules", "https://arxiv.org/abs/1710.09829")
+LINEAR_ATTENTION = Source(
+    "Efficient Attention: the order of products", "https://arxiv.org/abs/1812.01243"
+)

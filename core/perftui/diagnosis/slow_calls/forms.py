@@ -6,8 +6,8 @@ from perftui.diagnosis.slow_calls import sources
 from perftui.diagnosis.slow_calls.row import SlowCall
 
 _ANY = r"^"
-"""The form shows what the line does, whatever frames its samples show. Names of forms end in ``*``, so
-that no method ``linear`` or ``net`` of the user's is taken for one by its last part."""
+"""The form shows what the line does, whatever frames its samples show. Names of forms end in ``*``,
+so that no method ``linear`` or ``net`` of the user's is taken for one by its last part."""
 
 ROWS = (
     SlowCall(

@@ -60,8 +60,8 @@ def analyse(trace: Trace) -> TraceAnalysis:
     return TraceAnalysis(
         trace=trace,
         activity=activity,
-        ops=op_calls(trace, links).table(),
-        modules=module_table(trace, links),
+        ops=op_calls(trace).table(),
+        modules=module_table(trace),
         kernels=kernel_table(trace, links),
         gaps=tuple(sorted(gaps, key=lambda gap: (-gap.duration, gap.start))),
         idle=tuple(

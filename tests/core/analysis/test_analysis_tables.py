@@ -16,7 +16,7 @@ from tests.traces.events import analysis_of, call, cpu, frame, gpu, mark, named,
 
 
 def operators(trace: Trace) -> OpTable:
-    return op_calls(trace, link(trace)).table()
+    return op_calls(trace).table()
 
 
 def line(table: OpTable, name: str) -> dict[str, int]:

@@ -31,7 +31,7 @@ from tests.traces.events import call, cpu, frame, gpu, mark, trace_of
 
 
 def told_apart(trace: Trace, by: By) -> Grouped:
-    found = grouped(trace, link(trace), by, lambda: op_arguments(trace))
+    found = grouped(trace, by, lambda: op_arguments(trace))
     assert found is not None
     return found
 
@@ -118,7 +118,7 @@ def test_by_line_where_stacks_are_arguments() -> None:
 @pytest.mark.parametrize("by", [By.SHAPE, By.MODULE, By.LINE])
 def test_what_was_not_recorded_is_no_group(by: By) -> None:
     trace = trace_of(cpu("aten::mm", 0, 10))
-    assert grouped(trace, link(trace), by, lambda: op_arguments(trace)) is None
+    assert grouped(trace, by, lambda: op_arguments(trace)) is None
     assert by.option.startswith("--")
 
 
@@ -238,7 +238,7 @@ def test_each_module_has_the_time_of_its_calls_and_what_they_launched() -> None:
         gpu("add", 210, 4, 2),
         gpu("mul", 220, 2, 3),
     )
-    table = module_table(trace, link(trace))
+    table = module_table(trace)
 
     assert rows(table) == {
         "layers.0 (Block)": (2, 60, 60, 7, 7),
@@ -263,14 +263,14 @@ def test_modules_of_python_stacks_count_where_the_agent_marked_none() -> None:
     alone = trace_of(python, cpu("aten::mm", 1, 2))
     both = trace_of(python, module("head (Linear)", 1, 8), cpu("aten::mm", 2, 2))
 
-    assert rows(module_table(alone, link(alone))) == {"Linear_0": (1, 10, 10, 0, 0)}
-    assert rows(module_table(both, link(both))) == {"head (Linear)": (1, 8, 8, 0, 0)}
+    assert rows(module_table(alone)) == {"Linear_0": (1, 10, 10, 0, 0)}
+    assert rows(module_table(both)) == {"head (Linear)": (1, 8, 8, 0, 0)}
 
 
 def test_without_modules_there_is_no_table() -> None:
     trace = trace_of(cpu("aten::mm", 1, 2))
 
-    assert len(module_table(trace, link(trace))) == 0
+    assert len(module_table(trace)) == 0
 
 
 @st.composite
@@ -303,7 +303,7 @@ def test_own_times_sum_to_what_modules_and_operators_cover(calls: list[Any]) -> 
             events += [launch, gpu("kernel", 3000 + number, 1, number)]
     trace = trace_of(*events)
     links = link(trace)
-    table = module_table(trace, links)
+    table = module_table(trace)
 
     counted = kinds.module_calls(trace) | kinds.operators(trace)
     covered = union(trace.start[counted], trace.ends_of(counted))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perftui.analysis.analyse import analyse
 from perftui.analysis.ops.call_detail import NO_CALL, NOBODY, Part, open_group, open_kernel
 from perftui.analysis.ops.call_paths import CallPaths, PathNode
-from perftui.analysis.ops.calls import Calls, Links, innermost, link, op_calls
+from perftui.analysis.ops.calls import Calls, Links, innermost, op_calls
 from perftui.trace.columns.arrays import nest, order
 from perftui.trace.model import NONE, Trace, Track
 from tests.traces.events import analysis_of, call, cpu, gpu, trace_of
@@ -238,7 +238,7 @@ def rows(parts: tuple[Part, ...]) -> list[tuple[str, int, int]]:
 
 
 def test_an_operator_opened(training: Trace) -> None:
-    detail = open_group(training, op_calls(training, link(training)), "mm")
+    detail = open_group(training, op_calls(training), "mm")
 
     assert detail is not None
     assert rows(detail.callers) == [("linear", 1, 50), (NOBODY, 1, 30)]
@@ -249,17 +249,17 @@ def test_an_operator_opened(training: Trace) -> None:
 
 
 def test_an_operator_has_the_kernels_of_what_it_calls(training: Trace) -> None:
-    detail = open_group(training, op_calls(training, link(training)), "linear")
+    detail = open_group(training, op_calls(training), "linear")
 
     assert detail is not None
     assert {each.label: each.time // 1000 for each in detail.kernels} == {"gemm": 8, "bias": 1}
-    assert open_group(training, op_calls(training, link(training)), "nothing") is None
+    assert open_group(training, op_calls(training), "nothing") is None
 
 
 def test_a_kernel_opened(training: Trace) -> None:
     analysis = analyse(training)
     line = analysis.kernels.names.index("gemm")
-    detail = open_kernel(training, op_calls(training, link(training)), analysis.kernels, line)
+    detail = open_kernel(training, op_calls(training), analysis.kernels, line)
 
     assert detail is not None
     assert rows(detail.callers) == [("mm", 2, 12), (NO_CALL, 1, 2)]
@@ -290,7 +290,7 @@ def test_the_middle_of_a_kernel(runs: list[tuple[str, int]]) -> None:
 
 def test_nothing_to_open() -> None:
     trace = trace_of(gpu("gemm", 0, 5, 1))
-    calls = op_calls(trace, link(trace))
+    calls = op_calls(trace)
     assert CallPaths(calls).roots() == ()
     assert len(calls.table()) == 0
     assert calls.launchers.tolist() == [NONE]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perftui.analysis.ops.calls import link, op_calls
+from perftui.analysis.ops.calls import op_calls
 from perftui.analysis.timeline.track import TimelineTrack
 from perftui.analysis.timeline.tracks import timeline_tracks
 from perftui.trace.columns import native
@@ -88,7 +88,7 @@ def main() -> None:
         native.compiled = lambda: None  # type: ignore[assignment]  # stands for an installation without
     trace = trace_of(options.events)
     with measured("self time and operator table"):
-        op_calls(trace, link(trace)).table()
+        op_calls(trace).table()
     with measured("tracks"):
         tracks = list(timeline_tracks(trace))
     shown, last = tracks[:THREADS], int(trace.end.max())

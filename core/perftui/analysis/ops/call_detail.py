@@ -10,7 +10,7 @@ import numpy as np
 from perftui.analysis import kinds
 from perftui.analysis.intervals import first_longest, mask_of, sums
 from perftui.analysis.model import KernelTable, OpTable
-from perftui.analysis.ops.calls import Calls, Links, callers_of, innermost, recursive
+from perftui.analysis.ops.calls import Calls, callers_of, innermost, recursive
 from perftui.trace.model import CPU_OP, NONE, PYTHON, Int32, Int64, Ints, Mask, Trace
 
 MOST_PLACES = 5
@@ -119,11 +119,6 @@ def open_group(trace: Trace, calls: Calls, label: str) -> Detail | None:
     )
 
 
-def groups_of(calls: Calls, rows: Int64) -> tuple[Part, ...]:
-    """The groups of the ``rows`` of ``calls``, with their durations, longest first."""
-    return parts_of(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
-
-
 def _by_track(trace: Trace, rows: Int64) -> tuple[Part, ...]:
     labels = tuple(str(number) for number in range(len(trace.tracks)))
     return parts_of(trace.track[rows], trace.duration[rows], rows, labels)
@@ -209,7 +204,7 @@ OUTSIDE = "(in no module)"
 """Operators outside modules: those of the backward pass, the optimizer and the script."""
 
 
-def module_calls(trace: Trace, links: Links) -> Calls | None:
+def module_calls(trace: Trace) -> Calls | None:
     """Calls of modules, with operators outside them as another group; None without modules."""
     modules = kinds.module_calls(trace)
     if not modules.any():
@@ -218,17 +213,17 @@ def module_calls(trace: Trace, links: Links) -> Calls | None:
     outside = kinds.operators(trace) & (innermost(trace, modules) == NONE)
     shown = [kinds.module_of(name) for name in trace.names]
     group = np.where(modules, trace.name, len(shown)).astype(np.int32)
-    return Calls.of_labels(trace, links, modules | outside, group, [*shown, OUTSIDE])
+    return Calls.of_labels(trace, modules | outside, group, [*shown, OUTSIDE])
 
 
-def module_table(trace: Trace, links: Links) -> OpTable:
+def module_table(trace: Trace) -> OpTable:
     """A row for each module, named by its place in the model, and one for what ran outside.
 
     A module's own time is that of its calls without inner modules, including Python; its device
     time is what was launched meanwhile. Own times of one thread sum to its time in modules and
     operators. Empty if no module is marked.
     """
-    calls = module_calls(trace, links)
+    calls = module_calls(trace)
     if calls is None:
         return OpTable.empty()
     table = calls.table()

@@ -14,7 +14,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.ops.call_detail import calling_frames, module_calls
-from perftui.analysis.ops.calls import Calls, Links, op_calls
+from perftui.analysis.ops.calls import Calls, op_calls
 from perftui.format import is_generated
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, PYTHON, Int32, Int64, Trace
@@ -171,28 +171,26 @@ class Grouped:
     """With modules, or lines, between the operators as separate callers."""
 
 
-def grouped(
-    trace: Trace, links: Links, by: By, arguments: Callable[[], OpArguments]
-) -> Grouped | None:
+def grouped(trace: Trace, by: By, arguments: Callable[[], OpArguments]) -> Grouped | None:
     """The calls grouped by ``by``; None if the trace has no such data."""
     if by is By.NAME:
-        calls = op_calls(trace, links)
+        calls = op_calls(trace)
         return Grouped(calls, calls)
     if by is By.SHAPE:
         read = arguments()
         if not read.shapes:
             return None
-        calls = Calls.of(trace, links, kinds.operators(trace), *by_shape(trace, read))
+        calls = Calls.of(trace, kinds.operators(trace), *by_shape(trace, read))
         return Grouped(calls, calls)
     if by is By.MODULE:
-        flat = module_calls(trace, links)
+        flat = module_calls(trace)
         if flat is None:
             return None
         shown = [kinds.module_of(name) for name in trace.names]
         # A module may have the name of an operator: they stay separate.
         wanted = kinds.module_calls(trace) | kinds.operators(trace)
-        return Grouped(flat, Calls.of(trace, links, wanted, trace.name, shown))
-    return _by_line(trace, links, arguments)
+        return Grouped(flat, Calls.of(trace, wanted, trace.name, shown))
+    return _by_line(trace, arguments)
 
 
 def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ...]]:
@@ -210,7 +208,7 @@ def by_shape(trace: Trace, arguments: OpArguments) -> tuple[Int32, tuple[str, ..
     return numbers[group.reshape(-1)], tuple(distinct)
 
 
-def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -> Grouped | None:
+def _by_line(trace: Trace, arguments: Callable[[], OpArguments]) -> Grouped | None:
     lines = [source_line(name) for name in trace.names]
     is_line = np.array([line is not None for line in lines], dtype=bool)
     frames = trace.in_category(PYTHON) & is_line[trace.name] if len(trace) else is_line
@@ -221,12 +219,12 @@ def _by_line(trace: Trace, links: Links, arguments: Callable[[], OpArguments]) -
         if not read.lines:
             return None
         group = np.where(read.line == NONE, len(read.lines), read.line).astype(np.int32)
-        calls = Calls.of_labels(trace, links, operators, group, [*read.lines, NO_LINE])
+        calls = Calls.of_labels(trace, operators, group, [*read.lines, NO_LINE])
         return Grouped(calls, calls)
     around = calling_frames(trace, frames)
     group = np.where(around == NONE, len(lines), trace.name[around]).astype(np.int32)
     shown = [
         name if line is None else str(line) for name, line in zip(trace.names, lines, strict=True)
     ]
-    flat = Calls.of_labels(trace, links, operators, group, [*shown, NO_LINE])
-    return Grouped(flat, Calls.of(trace, links, frames | operators, trace.name, shown))
+    flat = Calls.of_labels(trace, operators, group, [*shown, NO_LINE])
+    return Grouped(flat, Calls.of(trace, frames | operators, trace.name, shown))

@@ -187,21 +187,18 @@ class Calls:
     """For each row, the nearest call among itself and its callers, or NONE."""
 
     @classmethod
-    def of(
-        cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
-    ) -> Calls:
+    def of(cls, trace: Trace, wanted: Mask, group: Int32, labels: Sequence[str]) -> Calls:
         """Calls among the ``wanted`` rows; ``group`` has the index of each row's label."""
-        return cls(replace(trace, name=group, names=tuple(labels)), links, innermost(trace, wanted))
+        named = replace(trace, name=group, names=tuple(labels))
+        return cls(named, link(trace), innermost(trace, wanted))
 
     @classmethod
-    def of_labels(
-        cls, trace: Trace, links: Links, wanted: Mask, group: Int32, labels: Sequence[str]
-    ) -> Calls:
+    def of_labels(cls, trace: Trace, wanted: Mask, group: Int32, labels: Sequence[str]) -> Calls:
         """Calls among the ``wanted`` rows, with groups of equal labels merged."""
         distinct = {label: number for number, label in enumerate(dict.fromkeys(labels))}
         if len(distinct) < len(labels):
             group = np.array([distinct[label] for label in labels], dtype=np.int32)[group]
-        return cls.of(trace, links, wanted, group, tuple(distinct))
+        return cls.of(trace, wanted, group, tuple(distinct))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -266,9 +263,9 @@ class Calls:
         )
 
 
-def op_calls(trace: Trace, links: Links) -> Calls:
+def op_calls(trace: Trace) -> Calls:
     """The operators by name."""
-    return Calls(trace, links, innermost_operator(trace))
+    return Calls(trace, link(trace), innermost_operator(trace))
 
 
 # As ``nvtx_sum`` and ``cuda_api_sum`` of ``nsys stats``, except for the time of names nested in

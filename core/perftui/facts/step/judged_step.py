@@ -145,10 +145,10 @@ def phase_shares(analysis: TraceAnalysis) -> Mapping[str, PhaseShares]:
     loss = intersect(_between(phases), phases.get(OTHER, EMPTY))
     return {
         name: PhaseShares(
-            _time(computing, part) / part.total,
-            _time(computing, loss) / part.total if name == OTHER else 0.0,
-            _time(communicating, part) / part.total,
-            _time(reading, part) / part.total,
+            intersect(computing, part).total / part.total,
+            intersect(computing, loss).total / part.total if name == OTHER else 0.0,
+            intersect(communicating, part).total / part.total,
+            intersect(reading, part).total / part.total,
             part.total,
         )
         for name, part in phases.items()
@@ -194,11 +194,6 @@ def _phases(steps: TraceSteps) -> Mapping[str, Intervals]:
     phases = {name: intersect(part, within) for name, part in marked.items()}
     phases[OTHER] = subtract(within, unite(EMPTY, *phases.values()))
     return phases
-
-
-def _time(running: Intervals, part: Intervals) -> int:
-    """How much of ``part`` is covered, ns."""
-    return int(running.within(part.start, part.end).sum())
 
 
 # The profiler slows only the host: the device's work takes as long as without it. So if the run's

@@ -20,14 +20,12 @@ from perftui.analysis.model import OpTable, TraceAnalysis
 from perftui.analysis.ops.call_detail import (
     Detail,
     Part,
-    groups_of,
     open_group,
     open_kernel,
     parts_of,
 )
 from perftui.analysis.ops.call_groups import By, Grouped, OpArguments, grouped, op_arguments
 from perftui.analysis.ops.call_paths import CallPaths
-from perftui.analysis.ops.calls import Links, link
 from perftui.format import middle
 from perftui.trace.model import NONE, Int64, LoadCancelled, TraceError
 from perftui.trace.text import printable
@@ -60,10 +58,6 @@ class CallFacts:
         self.known_paths: dict[By, CallPaths] = {}
         self._arguments: OpArguments | None = None
         self.known_launches: Mapping[int, LaunchShapes] | None = None
-
-    @cached_property
-    def _links(self) -> Links:
-        return link(self.trace)
 
     @cached_property
     def line_of(self) -> Mapping[tuple[str, str], int]:
@@ -125,7 +119,10 @@ class CallFacts:
         trace does not hold them. Raises as ``op_arguments`` does, where only arguments do."""
         with self._lock:
             found = self._grouped(By.LINE, progress)
-        return () if found is None else groups_of(found.flat, rows)
+        if found is None:
+            return ()
+        calls = found.flat
+        return parts_of(calls.trace.name[rows], calls.trace.duration[rows], rows, calls.labels)
 
     def launches(self, progress: Progress) -> Mapping[int, LaunchShapes]:
         """How kernels were launched, by line of the kernel table. Raises as ``launch_shapes``."""
@@ -136,9 +133,7 @@ class CallFacts:
 
     def _grouped(self, by: By, progress: Progress | None = None) -> Grouped | None:
         if by not in self._groups:
-            self._groups[by] = grouped(
-                self.trace, self._links, by, lambda: self._read_arguments(progress)
-            )
+            self._groups[by] = grouped(self.trace, by, lambda: self._read_arguments(progress))
         return self._groups[by]
 
     def _read_arguments(self, progress: Progress | None) -> OpArguments:

@@ -239,13 +239,6 @@ def test_bindings_older_than_a_function_leave_its_metrics_out(driver_of: DriverO
     assert gpus.sample()["gpu0.process_memory"] == 1 << 30
 
 
-def test_the_older_name_of_the_throttle_reasons_is_found(driver_of: DriverOf) -> None:
-    card = Card()
-    card.values["CurrentClocksThrottleReasons"] = card.values.pop("CurrentClocksEventReasons")
-    gpus = watch(driver_of(card), without=["nvmlDeviceGetCurrentClocksEventReasons"])
-    assert gpus.sample()["gpu0.throttle_reasons"] == 0x24
-
-
 def test_processes_are_counted_once_whatever_lists_they_are_on(driver_of: DriverOf) -> None:
     card = Card(
         compute={11: 3 << 30, 99: 1 << 30},
@@ -505,12 +498,6 @@ def test_machine_without_a_gpu_says_why(driver: Driver, reason: str) -> None:
     machine = look_around(1, nvml_of(driver))
     assert str(machine.gpus.no_gpu).startswith(reason)
     assert not any(c.name.startswith("gpu") for s in machine.sources for c in s.columns)
-
-
-def test_names_of_old_bindings_are_bytes(driver_of: DriverOf) -> None:
-    nvml = nvml_of(driver_of(Card()))
-    nvml.nvmlDeviceGetName = lambda _handle: b"Card B"
-    assert find_gpus(frozenset, nvml).names == ("Card B",)
 
 
 def test_traffic_over_pcie_is_read_seldom_and_beside_the_others(driver_of: DriverOf) -> None:

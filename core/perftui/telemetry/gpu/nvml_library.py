@@ -52,21 +52,8 @@ def open_nvml(library: ModuleType | None = None) -> tuple[Any, int]:
     return nvml, count
 
 
-def function_of(nvml: Any, *names: str) -> Callable[..., Any]:
-    """The first of the functions ``names`` that these bindings have.
-
-    Raises:
-        RefusedError: they have none of them.
-    """
-    for name in names:
-        if hasattr(nvml, name):
-            function: Callable[..., Any] = getattr(nvml, name)
-            return function
-    raise RefusedError(f"the NVML bindings lack {names[0]}")
-
-
-def constant_of(nvml: Any, name: str) -> Any:
-    """The constant ``name``.
+def named_in(nvml: Any, name: str) -> Any:
+    """The function or constant ``name``.
 
     Raises:
         RefusedError: these bindings do not have it.
@@ -95,12 +82,11 @@ def or_none(question: Callable[..., T], *arguments: Any) -> T | None:
 
 
 def answer(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of ``function``, text decoded; None if NVML has no answer, or no card to ask."""
+    """The result of ``function``; None if NVML has no answer, or no card to ask."""
     try:
-        value = ask(nvml, function, *arguments)
+        return ask(nvml, function, *arguments)
     except (RefusedError, LostGpuError):
         return None
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def ask(nvml: Any, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -152,7 +138,7 @@ def card(nvml: Any, number: int) -> Device:
     name = _text(nvml, "nvmlDeviceGetName", handle) or "GPU"
     gpu = Gpu(f"gpu{number}", name, _text(nvml, "nvmlDeviceGetUUID", handle) or None)
     # Cards older than MIG have no mode.
-    mode = or_none(lambda: ask(nvml, function_of(nvml, "nvmlDeviceGetMigMode"), handle))
+    mode = or_none(lambda: ask(nvml, named_in(nvml, "nvmlDeviceGetMigMode"), handle))
     is_divided = mode is not None and bool(mode[0])
     parts = tuple(_mig_devices(nvml, gpu, handle)) if is_divided else ()
     return Device(gpu, handle, parts=parts, is_divided=is_divided)
@@ -174,9 +160,8 @@ def _mig_devices(nvml: Any, parent: Gpu, handle: Any) -> Iterator[Device]:
 
 
 def _text(nvml: Any, function: str, handle: Any) -> str:
-    text = or_none(lambda: ask(nvml, function_of(nvml, function), handle))
-    # Older bindings return bytes.
-    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text or "")
+    text: str | None = or_none(lambda: ask(nvml, named_in(nvml, function), handle))
+    return text or ""
 
 
 _VERSION = re.compile(rb"\b(\d{3,}\.\d+(?:\.\d+)?)\b")
@@ -226,7 +211,7 @@ class ProcessSource:
         for name in LISTS:
             reason = refusal(self._list, name)
             if not reason:
-                self._lists.append(function_of(nvml, name))
+                self._lists.append(named_in(nvml, name))
             elif name == LISTS[0]:
                 self.missing = {column.name: reason for column in columns}
         self.columns = () if self.missing else columns
@@ -243,7 +228,7 @@ class ProcessSource:
         return [len(bytes_held), sum(sizes) if sizes else None]
 
     def _list(self, name: str) -> Any:
-        return ask(self._nvml, function_of(self._nvml, name), self._device.handle)
+        return ask(self._nvml, named_in(self._nvml, name), self._device.handle)
 
     def _by_pid(self) -> dict[int, int | None]:
         """Bytes by process, None if NVML does not report them."""

@@ -16,8 +16,7 @@ from perftui.telemetry.gpu.nvml_library import (
     LostGpuError,
     RefusedError,
     ask,
-    constant_of,
-    function_of,
+    named_in,
     or_none,
     refusal,
 )
@@ -38,8 +37,6 @@ class Field:
     divisor: float = 1
     """Divisor from NVML's unit to the metric's."""
     note: str = ""
-    older: str = ""
-    """Name of the function in older bindings."""
 
     def column(self, device: Device) -> Column:
         """The column of this metric for ``device``."""
@@ -62,12 +59,7 @@ FIELDS = (
     Field("clock_sm_max", "MaxClockInfo", constants=("NVML_CLOCK_SM",)),
     Field("clock_memory", "ClockInfo", constants=("NVML_CLOCK_MEM",)),
     Field("clock_memory_max", "MaxClockInfo", constants=("NVML_CLOCK_MEM",)),
-    Field(
-        *("throttle_reasons", "CurrentClocksEventReasons"),
-        note="bits of nvmlClocksEventReasons",
-        # Renamed in NVML 12.2.
-        older="CurrentClocksThrottleReasons",
-    ),
+    Field("throttle_reasons", "CurrentClocksEventReasons", note="bits of nvmlClocksEventReasons"),
     *(
         Field(
             *(f"ecc_{what}", "TotalEccErrors"),
@@ -144,9 +136,9 @@ class FieldSource:
         return [value for call in self._calls for value in call.values(self._nvml)]
 
     def _call(self, device: Device, field: Field) -> _Call:
-        names = [f"nvmlDeviceGet{name}" for name in (field.function, field.older) if name]
-        constants = (constant_of(self._nvml, name) for name in field.constants)
-        return _Call(function_of(self._nvml, *names), (device.handle, *constants), [])
+        function = named_in(self._nvml, f"nvmlDeviceGet{field.function}")
+        constants = (named_in(self._nvml, name) for name in field.constants)
+        return _Call(function, (device.handle, *constants), [])
 
 
 def _value(field: Field, answer: Any) -> float:
@@ -221,14 +213,14 @@ class FieldValueSource:
         return values
 
     def _number(self, field: FieldValue) -> tuple[int, int]:
-        return constant_of(self._nvml, f"NVML_FI_DEV_{field.constant}"), field.scope
+        return named_in(self._nvml, f"NVML_FI_DEV_{field.constant}"), field.scope
 
     def _one(self, field: FieldValue) -> float:
         (answer,) = self._ask([self._number(field)])
         return _field_value(self._nvml, answer)
 
     def _ask(self, numbers: Sequence[tuple[int, int]]) -> Any:
-        function = function_of(self._nvml, "nvmlDeviceGetFieldValues")
+        function = named_in(self._nvml, "nvmlDeviceGetFieldValues")
         return ask(self._nvml, function, self._device.handle, numbers)
 
 
@@ -291,10 +283,10 @@ class GpmSource:
         numbers: dict[GpmMetric, int] = {}
         for metric in metrics:
             name = f"NVML_GPM_METRIC_{metric.constant}"
-            if reason := refusal(constant_of, nvml, name):
+            if reason := refusal(named_in, nvml, name):
                 self.missing[metric.column(device).name] = reason
             else:
-                numbers[metric] = constant_of(nvml, name)
+                numbers[metric] = named_in(nvml, name)
         self._counters: _Counters | None = None
         try:
             self._counters = _Counters(nvml, device)
@@ -397,4 +389,4 @@ class _Counters:
         return value if math.isfinite(value) else "NVML returns no number"
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        return ask(self._nvml, function_of(self._nvml, name), *arguments)
+        return ask(self._nvml, named_in(self._nvml, name), *arguments)

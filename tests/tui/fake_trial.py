@@ -21,7 +21,7 @@ from perftui.experiments.trial_runs import (
     TrialRun,
     TrialSetup,
 )
-from perftui.experiments.trial_verdict import is_decided, judge
+from perftui.experiments.trial_verdict import judge
 from perftui.fixes.option import FixOption, Risk
 from perftui.recorder.launch import Launch
 from perftui.run.reader import RunSnapshot
@@ -72,7 +72,7 @@ class Gate:
                 raise self.error
             progress = progress_of(*ratios[:count])
             yield progress
-            if is_decided(progress.verdict):
+            if progress.verdict.outcome.is_decided:
                 return
 
     def wait(self, cancelled: threading.Event) -> None:

@@ -32,7 +32,7 @@ from perftui.experiments.trial_runs import (
     TrialSetup,
     run_at,
 )
-from perftui.experiments.trial_verdict import Stage, is_decided, next_look
+from perftui.experiments.trial_verdict import Stage, next_look
 from perftui.fixes.option import FixOption
 from perftui.recorder.launch import reap, start_in_run
 from perftui.run.control import STOP, request
@@ -159,7 +159,7 @@ def begin(run: RunSnapshot, option: FixOption, steps: int) -> Job:
 
 
 def _goes_on(progress: Progress) -> bool:
-    is_open = not is_decided(progress.verdict) and next_look(len(progress.pairs)) is not None
+    is_open = not progress.verdict.outcome.is_decided and next_look(len(progress.pairs)) is not None
     return is_open and bool(progress.pairs) and progress.block_steps is None
 
 

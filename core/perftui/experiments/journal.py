@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from perftui.experiments.trial_verdict import Outcome, is_decided
+from perftui.experiments.trial_verdict import Outcome
 from perftui.fixes.apply_and_undo import applied_patches, patch_store
 from perftui.fixes.option import FixOption, Risk
 from perftui.run.files import read_or_none, replace_file
@@ -64,16 +64,11 @@ class Proof:
         """Whether the fix is proven to gain."""
         return self.outcome is Outcome.FASTER
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether the trial came to an end, and not only to where it was stopped."""
-        return self.outcome is not Outcome.INCONCLUSIVE
-
 
 def proof_of(option: FixOption, progress: Progress, now_ns: int) -> Proof | None:
     """The proof of ``option`` by the pairs so far; None where they say nothing yet."""
     verdict = progress.verdict
-    if verdict.estimate is None and not is_decided(verdict):
+    if verdict.estimate is None and not verdict.outcome.is_decided:
         return None
     return Proof(
         option.fix,
@@ -105,7 +100,7 @@ def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: i
     if new is None:
         return old
     is_same = old is not None and old.title == new.title
-    if old and is_same and not new.is_decided and len(old.pairs) > len(new.pairs):
+    if old and is_same and not new.outcome.is_decided and len(old.pairs) > len(new.pairs):
         return old
     write_proof(new, directory)
     return new

@@ -39,7 +39,6 @@ from perftui.experiments.trial_verdict import (
     Outcome,
     TrialVerdict,
     check_losses,
-    is_decided,
     judge,
     speed_text,
 )
@@ -216,7 +215,7 @@ def block_pairs(
             yield replace(progress, block_steps=plan.steps)
             # One run begins one way only: its losses say nothing of the other.
             is_whole = len(runs) >= len(Arm)
-            if len(pairs) >= most_pairs or (is_whole and is_decided(progress.verdict)):
+            if len(pairs) >= most_pairs or (is_whole and progress.verdict.outcome.is_decided):
                 return
 
 
@@ -307,7 +306,7 @@ def trial(
         progress = NO_PAIRS
         for progress in block_pairs(run, option, plan, setup, most_pairs):
             yield progress
-        if is_decided(progress.verdict):
+        if progress.verdict.outcome.is_decided:
             return
     tried, points = yield from with_best_workers(run, option, setup)
     if points:
@@ -345,7 +344,7 @@ def paired_runs(
         checked = _losses_of((first, *runs), risks)
         progress = replace(_progress(pairs, runs, noise(runs), checked), costs=costs_of(runs))
         yield progress
-        if is_decided(progress.verdict):
+        if progress.verdict.outcome.is_decided:
             return
 
 

@@ -122,6 +122,11 @@ class Outcome(str, enum.Enum):
     NOT_COMPARABLE = "not comparable"
     """The runs did not do the same work."""
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether more pairs are not worth their time."""
+        return self is not Outcome.INCONCLUSIVE
+
 
 @dataclass(frozen=True)
 class TrialVerdict:
@@ -176,11 +181,6 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     text = f"{speed_text(result.ratio)} {'so far ' if more else ''}{interval}"
     text += ("" if more else ", not certain") + (", the runs were disturbed" if disturbed else "")
     return TrialVerdict(Outcome.INCONCLUSIVE, text, result, more)
-
-
-def is_decided(verdict: TrialVerdict) -> bool:
-    """Whether more pairs are not worth their time."""
-    return verdict.outcome is not Outcome.INCONCLUSIVE
 
 
 def _gain_text(word: str, result: Estimate) -> str:

@@ -28,7 +28,7 @@ from perftui.experiments.trial_runs import (
     runs_of,
     steps_of_each,
 )
-from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
+from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, judge
 from perftui.experiments.tune import record
 from perftui.fixes.option import FixOption
 from perftui.recorder.launch import Launch
@@ -74,7 +74,7 @@ def tried(runs: Sequence[BlockRun], gain: float) -> TrialVerdict:
         for pair in run.pairs:
             ratios.append(pair.ratio * gain)
             verdict = judge(ratios, median(floors))
-            if is_decided(verdict) or len(ratios) == LOOKS[-1][0]:
+            if verdict.outcome.is_decided or len(ratios) == LOOKS[-1][0]:
                 return verdict
     raise ValueError("too few runs for a trial")
 

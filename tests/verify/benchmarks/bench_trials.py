@@ -34,7 +34,7 @@ from perftui.experiments.trial_runs import (
     run_at,
     steps_of_each,
 )
-from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, is_decided, judge
+from perftui.experiments.trial_verdict import LOOKS, TrialVerdict, judge
 from perftui.experiments.tune import record
 from perftui.recorder.launch import Launch
 
@@ -89,7 +89,7 @@ def tried(times: Sequence[int], gain: float) -> TrialVerdict:
         made += [TrialRun(arm, Path(), round(time)) for arm, time in pair.items()]
         ratios.append(pair[Arm.BEFORE] / pair[Arm.AFTER])
         verdict = judge(ratios, noise(made) or 0.0)
-        if is_decided(verdict):
+        if verdict.outcome.is_decided:
             break
     return verdict
 

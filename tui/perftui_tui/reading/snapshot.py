@@ -213,7 +213,7 @@ class Snapshot:
         does. None where another one may still gain."""
         possible = [option for option in self.fixes(finding) if option.is_possible]
         proofs = [self.proof(option) for option in possible]
-        decided = [proof for proof in proofs if proof is not None and proof.is_decided]
+        decided = [proof for proof in proofs if proof is not None and proof.outcome.is_decided]
         faster = next((proof for proof in decided if proof.is_faster), None)
         return faster or (decided[0] if decided and len(decided) == len(possible) else None)
 
@@ -320,7 +320,7 @@ def next_thing(snapshot: Snapshot) -> NextThing | None:
     possible = [fix for fix in first if fix.todo is not Todo.NOTHING]
     later = [fix for fix in every if fix.finding is not top and fix.option.is_triable]
     untried = [fix for fix in (*possible, *later) if fix.proof is None]
-    unclear = [fix for fix in possible if fix.proof is not None and not fix.proof.is_decided]
+    unclear = [fix for fix in possible if fix.proof and not fix.proof.outcome.is_decided]
     return [*untried, *unclear, *possible, *first][0]
 
 

@@ -21,7 +21,10 @@ def text_to_copy(screen: Screen[None]) -> tuple[str, str]:
     """What ``y`` copies, and its name: the selected row, else all text of the screen."""
     table = shown_table(screen)
     if table is not None and table.selected_row is not None:
-        return row_text(table, table.selected_row), "the row"
+        # One column a line, also those that do not fit the screen.
+        columns = [column for column in table.data.columns if column.bar is None]
+        cells = (f"{one.title}: {one.text(table.selected_row).strip()}" for one in columns)
+        return "\n".join(cells), "the row"
     for log in screen.query(LogView):
         top = log.scroll_offset.y
         return "\n".join(log.output.lines[top : top + log.size.height]), "what is shown"
@@ -29,12 +32,6 @@ def text_to_copy(screen: Screen[None]) -> tuple[str, str]:
     views = [view for view in screen.query(RowView) if not isinstance(view, frame)]
     texts = [_text(view) for view in views if view.display and view.region.area]
     return "\n\n".join(text for text in texts if text), "the text of this screen"
-
-
-def row_text(table: VirtualTable, row: int) -> str:
-    """One column a line, also those that do not fit the screen."""
-    columns = [column for column in table.data.columns if column.bar is None]
-    return "\n".join(f"{column.title}: {column.text(row).strip()}" for column in columns)
 
 
 def _text(view: RowView) -> str:

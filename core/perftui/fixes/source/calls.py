@@ -264,15 +264,12 @@ def _shared(
 
 def _reader_text(program: Program, reader: ast.expr, spec: CallSpec, file: str) -> str:
     around = (reader, *program.ancestors(reader))
-    calls = [n for n in around if isinstance(n, ast.Call) and _is_such(program, n, spec)]
-    if not calls:
+    calls = (node for node in around if isinstance(node, ast.Call))
+    made = next((n for n in calls if qualified_name(program, n.func) in spec.names), None)
+    if made is None:
         return f"{file}:{reader.lineno}"
-    name = _target(program, calls[0])
-    return f"{name or f'another {spec.noun}'} at {file}:{calls[0].lineno}"
-
-
-def _is_such(program: Program, call: ast.Call, spec: CallSpec) -> bool:
-    return qualified_name(program, call.func) in spec.names
+    name = _target(program, made)
+    return f"{name or f'another {spec.noun}'} at {file}:{made.lineno}"
 
 
 def _target(program: Program, call: ast.Call) -> str:

@@ -15,7 +15,7 @@ from perftui.diagnosis.rule import Limits, Lost, rule, without_cost
 from perftui.diagnosis.symptoms.operators.work import PARTS, kernel_work
 from perftui.diagnosis.symptoms.step.growth import memory_growth
 from perftui.facts.cpu.machine import DeviceMemory, has_gpu, machine_use
-from perftui.facts.fact import Facts, UnknownError, fact, trace_fact
+from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.gpu.cards import gpu_memory, peak_reserved, trace_card
 from perftui.facts.gpu.kernels import StepKernels, step_kernels
 from perftui.facts.place import Place
@@ -71,13 +71,6 @@ def _chosen(count: int) -> Int64:
     length = MOST_READ // RUNS
     first = np.linspace(0, count - length, RUNS).astype(np.int64)
     return (first[:, None] + np.arange(length)).ravel()
-
-
-@fact
-def fills_few(facts: Facts) -> bool:
-    """Whether kernels with few blocks are known to take much of the time."""
-    result = fill.or_none(facts)
-    return result is not None and result[0] >= MUCH
 
 
 def _blocks(kernels: StepKernels) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -277,12 +270,10 @@ def memory_headroom(facts: Facts) -> Lost | None:
     if not machine.memory or machine.gpu_busy is None:
         return None
     fullest = max(machine.memory, key=lambda memory: memory.share)
-    if (
-        reserved is None
-        or fullest.share > HALF_IN_USE
-        or machine.gpu_busy >= BUSY
-        or fills_few(facts)
-    ):
+    if reserved is None or fullest.share > HALF_IN_USE or machine.gpu_busy >= BUSY:
+        return None
+    if (filled := fill.or_none(facts)) and filled[0] >= MUCH:
+        # Kernels with few blocks take much of the time.
         return None
     return without_cost(
         f"{fullest.name} is busy {fmt.percent(machine.gpu_busy)} of the time and has used "

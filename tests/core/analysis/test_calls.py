@@ -109,7 +109,7 @@ def in_groups(rows: list[Row], numbers: list[int]) -> tuple[Trace, Calls, np.nda
     """Rows in groups of their own, where each launched what ``rows_of`` says of it."""
     trace, wanted, launched = rows_of(rows)
     group = np.array(numbers[: len(rows)], dtype=np.int32)
-    calls = Calls.of(trace, NO_LINKS, wanted, group, ("a", "b", "c"))
+    calls = Calls.of(trace, wanted, group, ("a", "b", "c"))
     object.__setattr__(calls, "launched", launched.astype(np.int64))
     return trace, calls, launched
 
@@ -149,7 +149,7 @@ def test_groups_sum_to_the_same_whole(rows: list[Row], numbers: list[int]) -> No
 
 def calls_by_name(rows: list[Row]) -> Calls:
     trace, wanted, launched = rows_of(rows)
-    calls = Calls.of(trace, NO_LINKS, wanted, trace.name, NAMES)
+    calls = Calls.of(trace, wanted, trace.name, NAMES)
     object.__setattr__(calls, "launched", launched.astype(np.int64))
     return calls
 

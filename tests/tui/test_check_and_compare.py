@@ -2,18 +2,14 @@
 
 import json
 import re
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from perftui.run.manifest import Override
 from perftui_tui.cli import main
-from perftui_tui.screens.compare.figures import _of_all
 from tests.core.report.test_special_reports import three_lines, write_snapshot
 from tests.described import described
 from tests.ran import Capture, Patch, ran
@@ -459,16 +455,6 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
         assert kernels.split("│")[-2].split()[-5:] == ["before", "after", "change", "of", "all"]
         assert operators.split("│")[1].split()[-5:] == ["before", "after", "change", "of", "all"]
         assert "step time " in shown
-
-
-@given(st.integers(-(10**9), 10**9), st.integers(0, 10**9))
-def test_the_share_of_a_change_is_that_of_all_before(change: int, whole: int) -> None:
-    text = _of_all(change, whole)
-    if not whole:
-        assert text == "–"
-    else:
-        shown = Decimal(text.removesuffix(" %"))
-        assert abs(shown - 100 * Decimal(change) / Decimal(whole)) <= Decimal("0.051")
 
 
 @pytest.mark.slow

@@ -206,7 +206,8 @@ def waiting(facts: Facts) -> float:
 
 def calls_no_framework(stacks: Moments) -> Mask:
     """Samples in the script's own Python, not in the framework that it calls."""
-    own = ~stacks.matching(partial(_matches, _OF_TORCH), "via")
+    name = "via" if (stacks.places["via"] != "").any() else "inner"
+    own = ~stacks.matching(partial(_matches, _OF_TORCH), name)
     own |= stacks.matching(partial(_matches, _ASKED_FOR), "via", "inner")
     # A framework calls loggers and progress bars that the script requested.
     own |= stacks.matching(reports, "inner")

@@ -247,18 +247,14 @@ def _table(
         shown, by = figures(printable(name), counts, before, after)
         change = after - before
         style = "dim" if abs(change) < NOTABLE_SHARE * whole else "bad" if change > 0 else "good"
-        part = f"{_of_all(change, whole):>{_SHARE}}" if with_share else ""
+        of_all = f"{100 * change / whole:+.1f} %" if whole else "–"
+        part = f"{of_all:>{_SHARE}}" if with_share else ""
         yield row(shown, (by + part, style))
     if all_of.twice_before_ns or all_of.twice_after_ns:
         twice = -all_of.twice_before_ns, -all_of.twice_after_ns
         yield row(("".join(figures("ran at the same time", "", *twice)), "dim"))
     sums = all_of.before_ns, all_of.after_ns
     yield row(("".join(figures(all_of.what, "", *sums)), "dim"))
-
-
-def _of_all(change: int, whole: int) -> str:
-    """The change as a share of all before: ``-26.6 %``; a dash where nothing was before."""
-    return f"{100 * change / whole:+.1f} %" if whole else "–"
 
 
 def _times(amount: Amount) -> str:

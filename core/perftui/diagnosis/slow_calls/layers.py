@@ -50,8 +50,8 @@ ROWS = (
         "*",
         frames=r"^torch/nn/modules/module\.py",
         in_loop=True,
-        given=r"^[\w.]+\([^\n]*\b(beam|hyp|cand|node)",
-        within=r"for [^\n]* in (enumerate\()?[\w.]*(beam|hyp|candidate|node)\w*[^\n]*:\n",
+        given=r"^[\w.]+\([^\n]*\b(beam|hyp|cand)",
+        within=r"for [^\n]* in (enumerate\()?[\w.]*(beam|hyp|candidate)\w*[^\n]*:\n",
         where="step evaluation",
     ),
     SlowCall(
@@ -118,9 +118,14 @@ ROWS = (
         "torch.diag_embed torch.linalg.multi_dot",
         frames=_TORCH,
         given=r"\b([dDsS]|\w*(diag|deg|inv|sqrt|_hat|norm)\w*)\b",
-        within=r"[@] torch\.diag(_embed)?\(|torch\.diag(_embed)?\([^()\n]*(\([^()\n]*\))*[^()\n]"
-        r"*\) @ |(mm|matmul|bmm)\(torch\.diag(_embed)?\(|\b(\w+) = torch\.diag(_embed)?\([^\n]*"
-        r"\n[\s\S]*(\b\6 @ |@ \6\b|(mm|matmul|bmm)\(([^\n]*, )?\6\b)",
+        within=r"[@] torch\.(?:diag_embed\(|diag\((?:[sSdD]|\w*(?:deg|sigma|lam|eig|sing|inv_?sq"
+        r"rt)\w*|[^\n]*(?:\.sum\(|\*\* -|pow\(|sqrt\(|\.exp\()[^\n]*)\))|torch\.(?:diag_embed\(["
+        r"^\n]*\)|diag\((?:[sSdD]|\w*(?:deg|sigma|lam|eig|sing|inv_?sqrt)\w*|[^\n]*(?:\.sum\(|\*"
+        r"\* -|pow\(|sqrt\(|\.exp\()[^\n]*)\)) @ |(?:mm|matmul|bmm)\(torch\.(?:diag_embed\(|diag"
+        r"\((?:[sSdD]|\w*(?:deg|sigma|lam|eig|sing|inv_?sqrt)\w*|[^\n]*(?:\.sum\(|\*\* -|pow\(|s"
+        r"qrt\(|\.exp\()[^\n]*)\))|\b(\w+) = torch\.(?:diag_embed\([^\n]*|diag\((?:[sSdD]|\w*(?:"
+        r"deg|sigma|lam|eig|sing|inv_?sqrt)\w*|[^\n]*(?:\.sum\(|\*\* -|pow\(|sqrt\(|\.exp\()[^\n"
+        r"]*)\))\n[\s\S]*(?:\b\1 @ |@ \1\b|(?:mm|matmul|bmm)\((?:[^\n]*, )?\1\b)",
         where="step evaluation",
     ),
     SlowCall(
@@ -184,8 +189,7 @@ ROWS = (
         "vector), or torch.einsum with a letter for the index",
         sources.BMM,
         "torch.nn.functional.linear torch.mm torch.matmul torch.mv *.__op__",
-        frames=_TORCH,
-        in_loop=True,
+        loop=r"free",
         given=r"^((F|torch)[\w.]*\.)?(linear|mm|matmul|mv)\(\w+\[(\w+)\](\.\w+\(\))?, \w+\[\4\]("
         r"\.\w+\(\)|\.T)?(, \w+\[\4\])?\)|^\w+\[(\w+)\] @ \w+\[\7\](\.\w+\(\)|\.T)?$",
         where="step evaluation",
@@ -273,7 +277,7 @@ ROWS = (
         loop=r"^(repeats|items)? ?free",
         given=r"^(self|self\.\w+|\w*(net|model|encoder|decoder|flow|forward)\w*)\(\w+(, \w+(=\w+"
         r")?)?\)$",
-        within=r"for _ in range\(",
+        within=r"\A(?![\s\S]*(next\(|loader|get_batch|batch\())[\s\S]*for _ in range\(",
         without=r"(?i)loss|criterion",
         rules=SLOW,
         where="step evaluation",
@@ -314,6 +318,7 @@ ROWS = (
         sources.DDIM,
         "*",
         frames=r"^torch/nn/modules/module\.py",
+        given=r"(?i)^[\w.]*(model|net|eps|denois|score|predict|p_sample|forward)\w*\(",
         within=r"\A(@.*\n)*def \w*(sampl|denois|generate|reverse|ddpm)\w*\([\s\S]*for \w+(, \w+)"
         r"? in [^\n]*(reversed\(|timesteps|, -1, -1|, 0, -1)",
         where="step evaluation",
@@ -439,6 +444,7 @@ ROWS = (
         "*.repeat",
         native=True,
         given=r"(\.unsqueeze\(-?\d\)|\[[^\]]*None[^\]]*\])\.repeat\(",
+        within=r"\A(?![\s\S]*\.repeat\([^()\n]*\)\.(view|reshape|flatten|contiguous))",
         least=0.5,
         where="step evaluation",
     ),
@@ -589,7 +595,7 @@ ROWS = (
         frames=_TORCH,
         within=r"\b(\w+) = torch\.(?:matmul|bmm)\([^\n]*\)\n(?:\s+(?!\1\b)\w+ = \1\.(?:size|shap"
         r"e)[^\n]*\n)?\s+(\w+) = \1 / [\w.\[\]()-]+\n\s+(?:return |\w+ = )torch\.(?:matmul|bmm)"
-        r"\(\2, |\b\w+ @ \w+\.(?:transpose\(-2, -1\)|transpose\(-1, -2\)|mT) @ \w+",
+        r"\(\2, |\bq\w* @ k\w*\.(?:transpose\(-2, -1\)|transpose\(-1, -2\)|mT) @ v",
         where="step evaluation",
     ),
     SlowCall(
@@ -603,9 +609,49 @@ ROWS = (
         "*",
         frames=r"^torch/",
         given=r"^self\.(attn|attention|energy|fc\w*|lin\w*|proj\w*|mlp\w*|dense\w*|[wW][aA12]?)"
-        r"\((\w+\)|torch\.cat\()",
+        r"\((\w*(cat|comb|join|pair)\w*\)|torch\.(cat|concat)\()",
         within=r"\b(\w+) = [^\n]*\.(?:expand|repeat|expand_as|repeat_interleave)\([^\n]*\n(?=[\s"
         r"\S]*(?:cat|concat)\([\[(](?:\1, |[^\n]*, \1[\]),]))",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "heads-one-by-one",
+        "attention is computed for one head after another",
+        "give the heads a dimension, q.unflatten(-1, (heads, -1)).transpose(1, 2) and alike for "
+        "k and v, and call F.scaled_dot_product_attention once",
+        sources.HEADS_AT_ONCE,
+        "*",
+        loop=r"free",
+        within=r"for (\w+) in range\([^\n]*heads?\w*\):\n[\s\S]*softmax\(",
+        rules=SLOW,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "inverse-by-dimension",
+        "an autoregressive network is called on all of the input for one dimension after another",
+        "train in the direction that one pass computes (the density of a masked flow, the "
+        "samples of an inverse one), or use coupling layers, which have both in one",
+        sources.FLOWS_INVERSE,
+        "*",
+        frames=r"^torch/nn/modules/module\.py",
+        in_loop=True,
+        given=r"^[\w.]+\(",
+        within=r"\A(@.*\n)*def \w*(invers|sample|revers|decode|backward)\w*\([\s\S]*for (\w+) in"
+        r" [^\n]*:\n[\s\S]*\[(\.\.\.|:), \3\] = ",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "sampled-by-pixel",
+        "an image is sampled pixel by pixel, with a pass over the whole image for each",
+        "call it on the rows up to the pixel alone, image[:, :, :i + 1], since later ones do "
+        "not matter to it; sample rarely, many images as one batch",
+        sources.PIXELS_SAMPLED,
+        "*",
+        frames=r"^torch/nn/modules/module\.py",
+        in_loop=True,
+        given=r"^[\w.]+\(\w+(, \w+)?\)",
+        within=r"for (\w+) in range\([^\n]*:\n\s+for (\w+) in range\([^\n]*:\n[\s\S]*\[:, (:, )?"
+        r"\1, \2\] = ",
         where="step evaluation",
     ),
 )

@@ -32,8 +32,9 @@ ROWS = (
         sources.WITH_LOGITS,
         "*",
         frames=r"functional\.py\S* binary_cross_entropy$|loss\.py\S* BCELoss",
-        within=r"\((torch\.|F\.)?\w*(\.sigmoid\(\)|sigmoid\([^\n,]*\)), |\b(\w+) = [^\n]*sigmoid"
-        r"\([^\n]*\n[\s\S]*\(\3(\.\w+\([^()]*\))*, ",
+        within=r"(?i)(bce\w*|binary_cross_entropy|criterion\w*|\bloss\w*)\([^\n()]*sigmoid\(|\b("
+        r"\w+) = [^\n]*sigmoid\([^\n]*\n[\s\S]*(bce\w*|binary_cross_entropy|criterion\w*|\bloss"
+        r"\w*)\(\2(\.\w+\([^()]*\))*, ",
         where="step evaluation",
     ),
     SlowCall(
@@ -135,8 +136,8 @@ ROWS = (
         "*.scatter_ *.fill_ *.masked_fill_ torch.full_like torch.zeros_like "
         "torch.nn.functional.kl_div *.sum torch.sum *.clone *.__op__ *.__call__",
         frames=_TORCH,
-        within=r"(?i)(smooth|confidence|\beps)[\s\S]*\.scatter_\((dim=)?(1|-1), |\.scatter_\((di"
-        r"m=)?(1|-1), [^\n]*(confidence|smooth|1(\.0)? - eps)",
+        within=r"(?i)(smooth|confidence)[\s\S]*\.scatter_\((dim=)?(1|-1), |\.scatter_\((dim=)?(1"
+        r"|-1), [^\n]*(confidence|smooth|1(\.0)? - eps)",
         where="step evaluation",
     ),
     SlowCall(
@@ -149,7 +150,8 @@ ROWS = (
         "*.sum torch.sum *.__op__ *.scatter_",
         frames=_TORCH,
         within=r"\A(?![\s\S]*(smooth|lam\b|mixup))[\s\S]*\b(\w+) = [^\n]*(one_hot\(|\.scatter_\("
-        r"(dim=)?1, )[\s\S]*(\b\2\b \* (F\.log_softmax|\w*log\w*)|log\w*(\([^()]*\))? \* \2\b)",
+        r"(dim=)?1, )[\s\S]*(\b\2\b \* (F\.log_softmax|\w*log(?!it)\w*)|log(?!it)\w*(\([^()]*\))"
+        r"? \* \2\b)",
         where="step evaluation",
     ),
     SlowCall(
@@ -394,7 +396,7 @@ ROWS = (
         "the forward sums of a CRF are computed for one tag after another, at each word",
         "take all tags, and all sentences of the batch, at once: alpha = "
         "torch.logsumexp(alpha[:, None] + transitions, 2) + feats[:, t], with transitions[to, "
-        "of]",
+        "of] (of the best path the maximum over dim 2)",
         sources.CRF,
         "*",
         in_loop=True,
@@ -462,8 +464,9 @@ ROWS = (
         sources.ATTACK,
         "*.backward torch.Tensor.backward",
         frames=r"^$|^torch/",
-        within=r"\A(?!class)(?=[\s\S]*\b(\w+)\.requires_grad(_\(| = True)[\s\S]*\.backward\([\s"
-        r"\S]{0,300}\b\1\.grad\b)(?![\s\S]*\.backward\([\s\S]{0,200}opt\w*\.step\()",
+        within=r"\A(?!class)(?=[\s\S]*\b(x|x_\w+|inputs?\w*|images?\w*|imgs?\w*|data\w*|delta\w*"
+        r"|adv\w*|\w+_adv|pert\w*|noise\w*|eta)\.requires_grad(_\(| = True)[\s\S]*\.backward\(["
+        r"\s\S]{0,300}\b\1\.grad\b)(?![\s\S]*\.backward\([\s\S]{0,200}opt\w*\.step\()",
         where="step",
     ),
     SlowCall(
@@ -488,7 +491,8 @@ ROWS = (
         "*",
         in_loop=True,
         frames=r"^$|^torch/",
-        within=r"for [^\n]*\b\w*tasks?\w*\b[^\n]*:\n[\s\S]*(autograd\.grad\(|inner|fast_weights)",
+        within=r"for [^\n]*\b\w*tasks?\w*\b[^\n]*:\n[\s\S]*(autograd\.grad\(|fast_weights|functi"
+        r"onal_call)",
         where="step",
     ),
     SlowCall(
@@ -498,8 +502,7 @@ ROWS = (
         "torch.distributions.MixtureSameFamily",
         sources.VALIDATION,
         "torch.distributions.*",
-        frames=r"torch/distributions/",
-        in_loop=True,
+        loop=r"free",
         given=r"\[",
     ),
     SlowCall(
@@ -524,8 +527,8 @@ ROWS = (
         "torch.fft.ifftn *.__op__",
         frames=_TORCH,
         given=r"fft\.",
-        within=r"\A(?=[\s\S]*fft\.fft(2|n)?\()[\s\S]*fft\.ifft(2|n)?\(.*\)\.real\b|fft\.fft\([^"
-        r"\n]*\[[^\]\n]*:[^\]\n]* // 2",
+        within=r"\A(?![\s\S]*(complex\(|1j|polar\())(?=[\s\S]*fft\.fft(2|n)?\()[\s\S]*fft\.ifft("
+        r"2|n)?\(.*\)\.real\b|fft\.fft\([^\n]*\[[^\]\n]*:[^\]\n]* // 2",
         without=r"complex|1j",
         where="step evaluation item",
     ),
@@ -549,7 +552,7 @@ ROWS = (
         "write it with products and roots: x.square().square() for 4, x * x.sqrt() for 1.5, "
         "x.sqrt().sqrt() for 0.25",
         sources.POWERS,
-        "*.__op__ *.pow torch.pow",
+        "torch.Tensor.__op__ torch.Tensor.pow torch.pow",
         frames=_TORCH,
         given=r"(\*\* |pow\(|pow\([^(),]*, )(4(\.0)?|6(\.0)?|8(\.0)?|1\.5|2\.5|0\.25|0\.75)\)?$",
         least=0.5,
@@ -594,6 +597,47 @@ ROWS = (
         sources.POT,
         "ot.emd ot.emd2 ot.lp.emd ot.lp.emd2 ot.emd2_1d",
         frames=r"^ot/|^$",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "box-sums-by-convolution",
+        "sums over windows are computed by convolution with ones, which adds up each window anew",
+        "go along one axis after the other: F.avg_pool3d(x, (k, 1, 1), 1), then (1, k, 1) and "
+        "(1, 1, k), each with the padding of its axis (avg_pool2d for images); times the number "
+        "of the window's elements for sums",
+        sources.POOLING,
+        "*",
+        frames=_TORCH,
+        given=r"conv",
+        within=r"\b(\w+) = torch\.ones\([\[(]?\[?1, 1[^\n]*\n[\s\S]*conv\w*\([^\n]+, (weight=)?"
+        r"\1\b|conv[23]d\([^\n]+, torch\.ones\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "orthogonalised-by-loops",
+        "vectors are made orthogonal one by one, each against all before it",
+        "take q of torch.linalg.qr(vectors.mT), whose columns span the same, for all samples as "
+        "one batch",
+        sources.QR,
+        "*",
+        frames=r"^",
+        in_loop=True,
+        within=r"(?i)\A(@.*\n)*def \w*(gram_?schmidt|orthogonali[sz]e|orthonormali[sz]e)\w*\(",
+        rules=SLOW,
+        where="step evaluation",
+    ),
+    SlowCall(
+        "moving-mean-by-slices",
+        "the mean of a window is computed at one position after another",
+        "compute all of them: F.avg_pool1d(x, size, stride=1), or x.unfold(1, size, 1) and a "
+        "reduction of its last dimension",
+        sources.UNFOLD,
+        "*",
+        frames=_TORCH,
+        in_loop=True,
+        within=r"for (\w+) in (?:range|\w+)\(?[\s\S]*\w\[[^\]\n]*(?:\b\1 - [\w.]+:\1\b|\b\1:\1 "
+        r"\+ )[^\]\n]*\]\.(mean|sum|std|max|min|var)\(",
+        rules=SLOW,
         where="step evaluation",
     ),
 )

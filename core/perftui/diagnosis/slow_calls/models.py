@@ -690,7 +690,9 @@ ROWS = (
         "torch.arange torch.linspace torch.meshgrid torch.eye torch.hann_window "
         "torch.hamming_window torch.fft.fftfreq torch.logspace",
         given=r"^torch\.(\w+\.)?\w+\(",
-        within=r"^(@.*\n)*def (forward|__call__|encode|embed|get_\w*(grid|pos|emb)\w*)\(",
+        within=r"^(@.*\n)*def (forward|__call__|encode|embed|warp\w*|meshgrid\w*|"
+        r"\w*(stft|spectro)\w*|_?(get|make|create|build|gen\w*|compute)_\w*(grid|pos|emb|"
+        r"anchor|prior|coord|offset)\w*)\(",
         native=True,
         where="step evaluation",
         least=0.4,

@@ -612,3 +612,18 @@ ROUTING = Source("Dynamic Routing Between Capsules", "https://arxiv.org/abs/1710
 LINEAR_ATTENTION = Source(
     "Efficient Attention: the order of products", "https://arxiv.org/abs/1812.01243"
 )
+QR = Source(
+    "PyTorch, torch.linalg.qr",
+    "https://docs.pytorch.org/docs/stable/generated/torch.linalg.qr.html",
+)
+HEADS_AT_ONCE = Source(
+    "PyTorch, scaled_dot_product_attention",
+    "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+)
+FLOWS_INVERSE = Source(
+    "Masked Autoregressive Flow, section 3.4: against inverse ones",
+    "https://arxiv.org/abs/1705.07057",
+)
+PIXELS_SAMPLED = Source(
+    "Fast PixelCNN++: caches for sampling", "https://github.com/PrajitR/fast-pixel-cnn"
+)

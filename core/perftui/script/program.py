@@ -123,14 +123,14 @@ class Program:
         for above in self.ancestors(node):
             # The iterable of a loop is evaluated once.
             if isinstance(above, COMPREHENSIONS):
-                is_once = child is above.generators[0]
+                is_once = child is above.generators[0].iter
             else:
                 is_once = isinstance(above, (ast.For, ast.AsyncFor)) and child is above.iter
             if isinstance(above, (Loop, *COMPREHENSIONS)) and not is_once:
                 yield above
             if isinstance(above, FUNCTIONS):
                 return
-            child = above
+            child = child if isinstance(above, ast.comprehension) else above
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

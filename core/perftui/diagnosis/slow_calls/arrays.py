@@ -7,6 +7,96 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "pair-looked-up",
+        "each look-up in a DOK matrix goes through checks in Python",
+        "keep a Python set of the pairs, made once, or of the numbers u * columns + i",
+        sources.DOK,
+        frames=r"(^|> )scipy/sparse/_?dok\.py",
+        least=0.3,
+    ),
+    SlowCall(
+        "filter-of-python",
+        "{call} calls a Python function for each pixel or line",
+        "make it of filters of whole arrays (uniform_filter of x and of x ** 2 gives a variance), "
+        "or pass a function compiled by numba (scipy.LowLevelCallable)",
+        sources.GENERIC_FILTER,
+        "scipy.ndimage.generic_filter scipy.ndimage.generic_filter1d "
+        "scipy.ndimage.labeled_comprehension",
+        frames=r"^$|^scipy/ndimage/",
+        least=0.2,
+    ),
+    SlowCall(
+        "grid-made",
+        "{call} makes coordinates anew for each item",
+        "make them once in __init__, and keep them in self, if they do not depend on the item",
+        sources.CACHED_SAMPLES,
+        "numpy.meshgrid numpy.indices torch.meshgrid",
+        frames=r"^$|^numpy/|^torch/functional\.py",
+        where="item",
+    ),
+    SlowCall(
+        "values-tested-per-item",
+        "{call} looks at each value of each sample again in every epoch",
+        "test and mend all samples once before training",
+        sources.CACHED_SAMPLES,
+        "numpy.isnan numpy.isinf numpy.isfinite numpy.nan_to_num torch.isnan torch.isfinite "
+        "torch.nan_to_num",
+        frames=r"^$|^numpy/",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
+        "matrix-of-ones-indexed",
+        "{call} makes a whole square matrix, to take a few of its rows",
+        "keep class numbers (cross_entropy takes them), or make the matrix once",
+        sources.LABEL_COLOURS,
+        "numpy.eye numpy.identity torch.eye",
+        frames=r"^$|^numpy/",
+        within=r"\b(eye|identity)\([^()]*(\([^()]*\)[^()]*)*\)\[",
+        where=EACH,
+    ),
+    SlowCall(
+        "colours-of-classes",
+        "all colours of a label image are compared with those of one class after another",
+        "store label images of class numbers once before training, or look all pixels up at once "
+        "in a table made once: table[(x[..., 0] << 16) | (x[..., 1] << 8) | x[..., 2]], of an "
+        "int32 array x",
+        sources.LABEL_COLOURS,
+        "*.all numpy.all numpy.array_equal *.__eq__ *.__setitem__ numpy.equal",
+        frames=r"^$|^numpy/",
+        within=r"(?i)for \w+(, \(?\w+)* ?[^\n]* in [^\n]*(colou?r|palette|cmap)[\s\S]*"
+        r"(\.all\((axis=)?(-1|2)|np\.all\([^\n]*==)",
+        in_loop=True,
+        where=EACH,
+    ),
+    SlowCall(
+        "windows-copied",
+        "windows of a series are cut out and copied one by one, so that each value is kept as many "
+        "times as a window is long",
+        "make views: torch.from_numpy(series).unfold(0, length, 1), or "
+        "np.lib.stride_tricks.sliding_window_view(series, length, axis=0); or cut each window "
+        "in __getitem__",
+        sources.WINDOWS,
+        "*.append numpy.array(list) numpy.stack(list) torch.tensor(list) torch.stack(list) "
+        "torch.FloatTensor(list) torch.Tensor(list)",
+        frames=r"^$|^numpy/",
+        within=r"\.append\([^\n]*\[(\w+):\1 \+ |\.append\([^\n]*\[(\w+) - [\w.]+:\2\b",
+        where="start",
+    ),
+    SlowCall(
+        "scaled-on-cpu",
+        "each sample is scaled on the CPU by itself, and as floats it is larger than as bytes",
+        "hand over what is stored (uint8), and scale the whole batch on the device: "
+        "x.to(device, non_blocking=True).float() / 255, or (x - mean) / std",
+        sources.SCALED,
+        "*.__op__ *.div",
+        frames=r"^$|^numpy/",
+        given=r"(/|\.div\() ?(255|127\.5)\b|- (self\.)?\w*mean\w*\) / (self\.)?\w*(std|scale)\w*$",
+        where="item",
+        waits=True,
+        least=0.5,
+    ),
+    SlowCall(
         "molecule-described",
         "{call} computes features of a molecule for each item",
         "compute them once before training and store arrays",
@@ -378,7 +468,9 @@ ROWS = (
         "do it once before training, less often, or for a batch of matrices in one call",
         sources.SMALL_EIGEN,
         "numpy.linalg.svd numpy.linalg.eig numpy.linalg.eigh numpy.linalg.qr scipy.linalg.svd "
-        "scipy.linalg.eigh scipy.linalg.expm scipy.linalg.sqrtm scipy.sparse.linalg.*",
+        "scipy.linalg.eigh scipy.linalg.expm scipy.linalg.sqrtm scipy.sparse.linalg.* "
+        "numpy.linalg.lstsq numpy.linalg.matrix_rank numpy.linalg.cond numpy.linalg.svdvals "
+        "numpy.polyfit scipy.linalg.lstsq scipy.linalg.svdvals scipy.linalg.qr",
     ),
     SlowCall(
         "array-sorted-for-quantile",
@@ -449,7 +541,10 @@ ROWS = (
         "filter the batch with a convolution on the device, or prepare the data once",
         sources.SPLINES,
         "scipy.ndimage.gaussian_filter scipy.ndimage.median_filter scipy.ndimage.uniform_filter "
-        "scipy.ndimage.label scipy.ndimage.binary_dilation "
+        "scipy.ndimage.label scipy.ndimage.binary_* scipy.ndimage.grey_* "
+        "scipy.ndimage.maximum_filter scipy.ndimage.minimum_filter scipy.ndimage.percentile_filter "
+        "scipy.ndimage.gaussian_filter1d scipy.ndimage.gaussian_laplace scipy.ndimage.sobel "
+        "scipy.ndimage.gaussian_gradient_magnitude scipy.ndimage.convolve "
         "scipy.signal.medfilt scipy.signal.convolve2d",
         where=EACH,
     ),
@@ -607,5 +702,22 @@ ROWS = (
         "numpy.random.choice(list) numpy.random.Generator.choice(list)",
         native=True,
         where=EACH,
+    ),
+    SlowCall(
+        "drawn-by-numpy",
+        "{call} draws a single number, at the cost of many",
+        "draw all at once before the loop (size=n), and take them one by one",
+        sources.RANDOM_SCALARS,
+        "numpy.random.randint numpy.random.uniform numpy.random.rand numpy.random.randn "
+        "numpy.random.random numpy.random.normal numpy.random.choice "
+        "numpy.random.Generator.integers numpy.random.Generator.random "
+        "numpy.random.Generator.uniform numpy.random.Generator.normal "
+        "numpy.random.Generator.choice",
+        native=True,
+        given=r"\.(rand|randn|random)\(\)$|\.choice\([^,]*\)$|"
+        r"\.(randint|integers|uniform|normal)\([^,]*(, [^,]*)?\)$",
+        without=r"size=|shape",
+        in_loop=True,
+        least=0.5,
     ),
 )

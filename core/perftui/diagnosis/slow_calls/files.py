@@ -7,6 +7,87 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "files-read-at-start",
+        "{call} opens and decodes one file after another, in every run",
+        "keep what is needed of all files (sizes, lengths or arrays) in one file made once, and "
+        "load that; or read them in threads (ThreadPoolExecutor().map)",
+        sources.SIZES_KEPT,
+        "cv2.imread PIL.Image.open torchvision.io.read_image torchvision.io.decode_image "
+        "skimage.io.imread imageio.imread imageio.v2.imread tifffile.imread rasterio.open "
+        "torchaudio.load torchaudio.info soundfile.read soundfile.info librosa.load "
+        "librosa.get_duration nibabel.load pydicom.dcmread SimpleITK.ReadImage scipy.io.loadmat "
+        "numpy.load torch.load h5py.File",
+        frames=r"^$|^(PIL|torchvision|skimage|imageio|tifffile|rasterio|torchaudio|soundfile|librosa|"
+        r"nibabel|pydicom|SimpleITK|scipy|numpy|torch|h5py)[/.]|/soundfile\.py",
+        in_loop=True,
+        where="start",
+    ),
+    SlowCall(
+        "files-checked-at-start",
+        "{call} asks the file system about one file after another, in every run",
+        "list each directory once (names = set(os.listdir(directory))) and look names up there, or "
+        "keep the list of files in a file",
+        sources.FILE_PAIRS,
+        "os.path.exists os.path.isfile os.path.getsize os.stat pathlib.Path.exists "
+        "pathlib.Path.is_file pathlib.Path.stat",
+        frames=r"^$|genericpath|pathlib",
+        in_loop=True,
+        where="start",
+    ),
+    SlowCall(
+        "listed-at-start",
+        "{call} reads all directories again in every run",
+        "keep the list of paths in a file made once, and read that",
+        sources.WALKING,
+        "glob.glob glob.iglob pathlib.Path.glob pathlib.Path.rglob pathlib.Path.iterdir "
+        "os.listdir os.scandir",
+        frames=r"^$|/glob\.py|pathlib|/fnmatch\.py",
+        where="start",
+    ),
+    SlowCall(
+        "json-at-start",
+        "{call} builds Python objects of all of the text in every run",
+        "use orjson.loads, or store what is needed once as arrays or an Arrow table, and load that",
+        sources.ANNOTATIONS,
+        "json.load json.loads ujson.load ujson.loads simplejson.load simplejson.loads",
+        where="start",
+    ),
+    SlowCall(
+        "pickle-at-start",
+        "{call} builds each object of the file anew in every run",
+        "store arrays with np.save and map them (np.load with mmap_mode='r'), or tensors with "
+        "torch.save, loaded with mmap=True",
+        sources.MAPPED,
+        "pickle.load pickle.loads",
+        native=True,
+        where="start",
+    ),
+    SlowCall(
+        "numbers-in-text-at-start",
+        "numbers are read out of text one by one, in every run",
+        "parse once, save the array with np.save (words beside it as lines of text), and load that",
+        sources.NPY_ONCE,
+        "builtins.float builtins.int builtins.map numpy.array numpy.asarray numpy.fromstring "
+        "torch.tensor",
+        native=True,
+        given=r"^(float|int)\(|^map\((float|int),|^[\w.]+\(\w+(\.split\([^()]*\))?(\[\d:\])?, "
+        r"(dtype=|sep=|['\"]float|np\.float)|float\((\w+)\) for \4 in",
+        within=r"\.split\(|fromstring",
+        in_loop=True,
+        where="start",
+    ),
+    SlowCall(
+        "scientific-file",
+        "{call} parses a file, with its headers, in Python for each item",
+        "convert all files once before training to arrays that can be mapped",
+        sources.SMALL_FILES,
+        "astropy.io.fits.* fitsio.* wfdb.* pyedflib.* obspy.* neo.* pynwb.* nptdms.* pyxdf.* "
+        "pygrib.* cfgrib.* uproot.*",
+        frames=r"^$|^(astropy|fitsio|wfdb|pyedflib|obspy|neo|pynwb|hdmf|nptdms|pyxdf|pygrib|cfgrib|"
+        r"uproot|awkward)/",
+        where=EACH,
+    ),
+    SlowCall(
         "result-unread",
         "{line} computes {x}, which nothing reads afterwards",
         "leave that out",
@@ -232,6 +313,17 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "pushed-to-hub",
+        "{call} uploads files, and the training waits for the network",
+        "push once, after training (hub_strategy='end'), or in the background (run_as_future=True)",
+        sources.PUSHED,
+        "*.push_to_hub huggingface_hub.upload_file huggingface_hub.upload_folder *.upload_file "
+        "*.upload_folder",
+        frames=r"^(huggingface_hub|transformers|diffusers|datasets)/",
+        without=r"run_as_future=True|blocking=False",
+        where="step evaluation",
+    ),
+    SlowCall(
         "hub-asked",
         "{call} asks the hub by a request whether the file is still the newest",
         "download once before training and keep the path, or pass local_files_only=True",
@@ -240,6 +332,19 @@ ROWS = (
         frames=r"^(huggingface_hub|requests|urllib3|httpx|httpcore)/|transformers/utils/hub\.py",
         without=r"local_files_only=True",
         where=EACH,
+    ),
+    SlowCall(
+        "streamed-from-server",
+        "the loader waits for a server, which sends the data while the training runs",
+        "copy the data to a local disk before training, or keep what was read there (cache_dir=), "
+        "in large shards, with more workers",
+        sources.STREAMED,
+        frames=r"^(?!redis|pymongo|psycopg|mysql|pymysql|sqlalchemy|cassandra|elasticsearch|kafka|"
+        r"requests|httpx|urllib).* > ((fsspec|s3fs|gcsfs|aiobotocore|botocore|urllib3|httpcore|"
+        r"httpx|requests|huggingface_hub)/|webdataset/gopen|streaming/base/storage|"
+        r"litdata/streaming/downloader|\S*/(ssl|socket)\.py)",
+        where="item",
+        least=0.4,
     ),
     SlowCall(
         "batches-skipped",
@@ -556,6 +661,16 @@ ROWS = (
         where=EACH,
     ),
     SlowCall(
+        "weights-read-in-step",
+        "{call} reads a file in the step, and the training waits for it",
+        "read it once before the loop; to go back to older weights, keep a copy in tensors made "
+        "once (torch._foreach_copy_)",
+        sources.SERIALIZATION,
+        "torch.load safetensors.torch.load_file safetensors.safe_open",
+        frames=r"^$|^torch/serialization\.py|^safetensors/",
+        where="step evaluation",
+    ),
+    SlowCall(
         "file-appended",
         "{call} opens the file anew each time, to append a line",
         "open it once before the loop and keep it, or write every N steps",
@@ -591,6 +706,16 @@ ROWS = (
         sources.TRACKER_FILES,
         "os.fsync os.sync os.fdatasync",
         native=True,
+    ),
+    SlowCall(
+        "files-removed",
+        "{call} changes a directory, and the training waits for the file system",
+        "do it once per epoch, or in a thread",
+        sources.TRACKER_FILES,
+        "os.remove os.unlink os.rename os.replace os.symlink pathlib.Path.unlink "
+        "pathlib.Path.rename",
+        frames=r"^$|pathlib",
+        where="step",
     ),
     SlowCall(
         "files-copied",

@@ -7,6 +7,108 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "font-loaded",
+        "{call} reads and parses the file of the font each time",
+        "keep the fonts in a dict from (path, size), made once in each worker",
+        sources.FONTS,
+        "PIL.ImageFont.truetype PIL.ImageFont.load_default PIL.ImageFont.FreeTypeFont",
+        frames=r"^PIL/ImageFont\.py",
+        where=EACH,
+    ),
+    SlowCall(
+        "colours-converted",
+        "{call} converts each pixel in float64, on the CPU",
+        "use cv2.cvtColor on a float32 array, or convert the whole batch on the device "
+        "(kornia.color)",
+        sources.COLOURS,
+        "skimage.color.*",
+        frames=r"^(skimage/|numpy/|scipy/)",
+        where="item step",
+    ),
+    SlowCall(
+        "regions-measured",
+        "{call} searches an image for regions or shapes, on the CPU, each time",
+        "do it once for each sample before training and store the result, or every N steps where "
+        "it is of predictions",
+        sources.CACHED_SAMPLES,
+        "skimage.measure.* skimage.feature.* *.detectAndCompute *.knnMatch cv2.goodFeaturesToTrack "
+        "cv2.findContours cv2.matchTemplate cv2.HoughLines cv2.HoughCircles",
+        frames=r"^$|^(skimage|scipy/ndimage)/",
+        where=EACH,
+    ),
+    SlowCall(
+        "detector-per-item",
+        "{call} runs a detector or reader on each sample, again in every epoch",
+        "run it once before training, and store its boxes, points, texts or crops",
+        sources.LANDMARKS,
+        "face_recognition.* mediapipe.* facenet_pytorch.* insightface.* mtcnn.* pytesseract.* "
+        "easyocr.* *.detectMultiScale *.get_landmarks *.get_landmarks_from_image *.readtext "
+        "*.detect_faces *.get_frontal_face_detector",
+        frames=r"^$|^(face_recognition|mediapipe|facenet_pytorch|insightface|mtcnn|pytesseract|"
+        r"easyocr|face_alignment|dlib|retinaface)/",
+        where="item",
+    ),
+    SlowCall(
+        "silence-trimmed",
+        "{call} searches each recording for silence again in every epoch",
+        "do it once before training: store trimmed files, or where each begins and ends",
+        sources.SILENCE,
+        "librosa.effects.trim librosa.effects.split torchaudio.functional.vad webrtcvad.* "
+        "silero_vad.* pydub.silence.*",
+        frames=r"^$|^(librosa|torchaudio|silero_vad|pydub)/|webrtcvad",
+        where="item",
+    ),
+    SlowCall(
+        "convolved-per-item",
+        "{call} convolves one recording at a time, on the CPU",
+        "convolve the whole batch on the device (torchaudio.functional.fftconvolve), or with "
+        "shorter responses, or fewer of the samples",
+        sources.REVERB,
+        "scipy.signal.fftconvolve scipy.signal.convolve scipy.signal.oaconvolve "
+        "torchaudio.functional.fftconvolve torchaudio.functional.convolve",
+        frames=r"^(scipy|torchaudio)/",
+        where="item",
+    ),
+    SlowCall(
+        "sound-saved",
+        "{call} writes a sound file, and the training waits for it",
+        "save a few samples every N steps",
+        sources.TRACKER_FILES,
+        "torchaudio.save soundfile.write scipy.io.wavfile.write",
+        frames=r"^$|^(torchaudio|soundfile|scipy)[/.]|/soundfile\.py",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "video-written",
+        "{call} compresses pictures to a video, and the training waits for it",
+        "write one every few hundred steps, with few and small frames",
+        sources.RECORDED,
+        "imageio.mimsave imageio.mimwrite imageio.v2.mimsave imageio.v3.imwrite "
+        "cv2.VideoWriter.write *.append_data *.write_videofile *.write_gif "
+        "matplotlib.animation.* torchvision.io.write_video",
+        frames=r"^$|^(imageio|moviepy|matplotlib|torchvision|PIL)/",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "text-augmented",
+        "texts are augmented word by word, in Python, for each item",
+        "make some versions of each text once before training, store their ids, and draw one",
+        sources.PRETOKENIZED,
+        frames=r"^nlpaug/augmenter/(word|char|sentence)|^(textattack|textaugment)/|"
+        r"(^|> )nltk/corpus/reader/wordnet",
+        where="item",
+        least=0.4,
+    ),
+    SlowCall(
+        "renderer-made",
+        "{call} makes a new context of the graphics library each time",
+        "make it once in each worker, and draw all scenes with that",
+        sources.OFFSCREEN,
+        "pyrender.OffscreenRenderer moderngl.create_context moderngl.create_standalone_context",
+        frames=r"^$|^(pyrender|moderngl|OpenGL)/",
+        where=EACH,
+    ),
+    SlowCall(
         "jpeg-by-torchvision",
         "{call} decodes a whole image for each item",
         "store smaller images, or return the bytes and decode whole batches on the GPU "

@@ -7,6 +7,158 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "frames-joined",
+        "the frames that a state is made of are joined anew each time it is read",
+        "keep single frames in one array, and index the last few of each drawn step",
+        sources.FIELDS,
+        frames=r"\bLazyFrames\.",
+        least=0.3,
+    ),
+    SlowCall(
+        "observation-prepared",
+        "{call} prepares the observations one by one, on the CPU",
+        "scale and convert the observations of all environments as one batch (on the device, with "
+        "torch.nn.functional.interpolate), or take environments that do it in C++ (EnvPool)",
+        sources.ENVPOOL,
+        "cv2.resize cv2.cvtColor skimage.transform.resize skimage.color.rgb2gray "
+        "PIL.Image.Image.resize",
+        frames=r"^$|^(skimage|scipy|PIL|numpy)/",
+        within=r"\benvs?\.step\(|^(@.*\n)*def (observation|\w*preprocess\w*|process_(frame|obs\w*|"
+        r"state))\(",
+        where="step",
+    ),
+    SlowCall(
+        "stopped-for-input",
+        "{call} waits until somebody types something",
+        "take it out of the loop",
+        sources.BREAKPOINTS,
+        "builtins.input builtins.breakpoint pdb.set_trace ipdb.set_trace pudb.set_trace "
+        "IPython.embed",
+        frames=r"^$|/(pdb|bdb|cmd)\.py|^(ipdb|IPython|pudb)/",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "notebook-updated",
+        "what the notebook shows is sent to the browser each time",
+        "print, draw or update the bar every N steps (mininterval=5 of tqdm, learn.no_bar() of "
+        "fastai)",
+        sources.NOTEBOOKS,
+        frames=r"(^|> )(IPython|ipykernel|ipywidgets|traitlets|jupyter_client|fastprogress)/",
+        where="step evaluation",
+        least=0.3,
+    ),
+    SlowCall(
+        "visdom-plotted",
+        "each update of a window is a request to visdom's server, which takes longer the more "
+        "points the window holds",
+        "gather the points in a list, and append them every N steps in one call",
+        sources.VISDOM,
+        frames=r"^visdom/",
+        where="step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "csv-by-lightning",
+        "CSVLogger writes its metrics to a file in the step (before Lightning 2.1 all of them, "
+        "each time)",
+        "raise flush_logs_every_n_steps of CSVLogger, and log_every_n_steps",
+        sources.CSV_LOGGER,
+        frames=r"^(pytorch_lightning|lightning)\S*/csv_logs\.py|"
+        r"> (pytorch_lightning|lightning)\S*/csv_logs\.py",
+        least=0.3,
+    ),
+    SlowCall(
+        "checkpoint-by-trainer",
+        "the trainer writes a checkpoint, and the training waits until it is written",
+        "save less often (every_n_train_steps, save_steps), the weights alone "
+        "(save_weights_only=True, save_only_model=True), or in the background (AsyncCheckpointIO "
+        "of Lightning)",
+        sources.CHECKPOINTS,
+        frames=r"^(pytorch_lightning|lightning|fastai)/\S+ \S+ > torch/serialization\.py\S* "
+        r"\S*(save|writer)|^transformers/trainer\.py \S+ > (torch/serialization\.py\S* "
+        r"\S*(save|writer)|safetensors/torch\.py\S* \S*(save|_flatten|_tobytes))",
+        least=0.3,
+    ),
+    SlowCall(
+        "model-printed",
+        "a module and all of its parts are written out as text each time",
+        "do it once, before the loop",
+        sources.MODULE_WALK,
+        frames=r"torch/nn/modules/module\.py:\d+ (Module\.__repr__|_addindent)",
+        where="step evaluation",
+        least=0.3,
+    ),
+    SlowCall(
+        "episodes-recorded",
+        "a wrapper of the environment draws each frame of an episode, and writes a video",
+        "record few episodes (episode_trigger=lambda episode: episode % 500 == 0), or only in an "
+        "environment of their own",
+        sources.RECORDED,
+        frames=r"(gymnasium|gym|stable_baselines3)/\S*(record_video|video_recorder)\S* ",
+        least=0.3,
+    ),
+    SlowCall(
+        "camera-drawn",
+        "{call} draws a picture of the scene each time, on the CPU unless it is told otherwise",
+        "load the plugin eglRenderer and pass renderer=ER_BULLET_HARDWARE_OPENGL, and make it "
+        "small, without shadows and masks (flags=ER_NO_SEGMENTATION_MASK)",
+        sources.CAMERAS,
+        "pybullet.getCameraImage *.getCameraImage",
+        native=True,
+        without=r"HARDWARE_OPENGL",
+    ),
+    SlowCall(
+        "policy-for-one-state",
+        "{call} runs the network for the state of one environment at a time",
+        "step several environments together (gymnasium.vector), and pass the states of all of them "
+        "as one batch",
+        sources.VECTOR_ENV,
+        "*.__call__ *.forward",
+        frames=r"^torch/nn/modules/module\.py",
+        given=r"unsqueeze\((dim=)?0\)|\[None\]|\[None, ",
+        within=r"\A(?![\s\S]*\b(num_envs|n_envs|envs)\b)[\s\S]*(\benv(ironment)?\.step\(|"
+        r"\A(@.*\n)*def \w*(act|action)\()",
+        where="step",
+    ),
+    SlowCall(
+        "index-of-vectors",
+        "{call} builds or searches an index of vectors in the step",
+        "search for all queries of a batch in one call, every N steps, on the GPU "
+        "(faiss.index_cpu_to_gpu) or in an approximate index",
+        sources.FAISS,
+        "faiss.* *.search *.add *.train *.search_and_reconstruct *.range_search",
+        frames=r"^faiss/",
+    ),
+    SlowCall(
+        "tokenized-at-start",
+        "texts are tokenized anew in every run",
+        "store their ids once (np.save, or datasets.map, which keeps a cache), and load those",
+        sources.PRETOKENIZED,
+        frames=r"^transformers/tokenization\S* \S*(__call__|encode\w*|batch\w*|tokenize)$|"
+        r"^tiktoken/core\.py \S*encode",
+        where="start",
+        least=0.4,
+    ),
+    SlowCall(
+        "texts-by-torchtext",
+        "torchtext splits texts and looks their words up one by one",
+        "do it once before training, and store ids",
+        sources.PRETOKENIZED,
+        frames=r"(^|> )torchtext/",
+        least=0.4,
+    ),
+    SlowCall(
+        "producer-awaited",
+        "{call} waits for what another process makes",
+        "let it run ahead: ask for the next one before the step, with room for several in the "
+        "queue, or let more processes make them",
+        sources.SHARED_MEMORY,
+        "*.get *.recv *.recv_bytes",
+        frames=r"^(?!torch/utils/data/).*> \S*(multiprocessing/connection\.py:\d+ "
+        r"\S*(_recv|_poll|poll|wait)$|/selectors\.py)",
+        where="step evaluation",
+    ),
+    SlowCall(
         "tokens-one-by-one",
         "{call} looks one token up at a time",
         "pass the whole list: convert_tokens_to_ids(tokens)",
@@ -302,7 +454,8 @@ ROWS = (
         "the tracker sends a request, or writes a file, each time",
         "gather the numbers and send them every N steps (log_metrics takes a dict)",
         sources.TRACKER,
-        frames=r"^(mlflow|comet_ml|neptune|clearml|aim|dvclive|swanlab|trackio)/",
+        frames=r"^(mlflow|comet_ml|neptune|clearml|aim|dvclive|swanlab|trackio|sacred|azureml|"
+        r"sagemaker|tensorboard_logger)/",
         least=0.5,
     ),
     SlowCall(
@@ -365,6 +518,18 @@ ROWS = (
         sources.FIGURES,
         "torchvision.utils.make_grid torchvision.utils.draw_bounding_boxes",
         frames=r"^torchvision/utils\.py|^PIL/",
+    ),
+    SlowCall(
+        "thresholds-tried",
+        "{call} checks and counts all predictions anew for each threshold",
+        "one call gives precision and recall at all thresholds: p, r, t = "
+        "sklearn.metrics.precision_recall_curve(y, scores); F1 is 2 * p * r / (p + r)",
+        sources.CURVES,
+        "sklearn.metrics.f1_score sklearn.metrics.precision_score sklearn.metrics.recall_score "
+        "sklearn.metrics.accuracy_score sklearn.metrics.fbeta_score",
+        given=r" [<>]=? (t|th|thr|thresh\w*|cut\w*)\b",
+        frames=r"^sklearn/",
+        in_loop=True,
     ),
     SlowCall(
         "sklearn-score",
@@ -550,7 +715,7 @@ ROWS = (
         "put tensors in shared memory, or indices instead of data",
         sources.OBJECTS,
         frames=r"^(?!torch/utils/data/)(?=.* > )"
-        r".*multiprocessing/(queues|connection|reduction)\.py",
+        r".*multiprocessing/(queues|connection|reductions?)\.py",
         where="step evaluation",
         least=0.5,
     ),

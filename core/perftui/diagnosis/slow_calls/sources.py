@@ -627,3 +627,101 @@ FLOWS_INVERSE = Source(
 PIXELS_SAMPLED = Source(
     "Fast PixelCNN++: caches for sampling", "https://github.com/PrajitR/fast-pixel-cnn"
 )
+PUSHED = _issue("Push to the hub without pausing training", "huggingface/open-r1/pull/124")
+STREAMED = _issue(
+    "Training with a streamed IterableDataset is very slow", "huggingface/transformers/issues/25593"
+)
+SIZES_KEPT = _issue("Keep the sizes of images", "jwyang/faster-rcnn.pytorch/pull/425")
+ANNOTATIONS = _issue("orjson for annotations", "girder/large_image/pull/802")
+SMALL_FILES = _issue("Looping over 20,000 small FITS files", "esheldon/fitsio/issues/335")
+FINGERPRINT = Source("Datasets, The cache", "https://huggingface.co/docs/datasets/about_cache")
+DATASET_SAVED = Source("Datasets, Save", "https://huggingface.co/docs/datasets/process#save")
+GEODESICS = _issue("Calculate distances in bulk", "geopy/geopy/issues/189")
+FONTS = _issue("Low performance due to font reloading", "amueller/word_cloud/issues/643")
+COLOURS = _issue("Color conversion is very slow", "scikit-image/scikit-image/issues/1133")
+LANDMARKS = _issue(
+    "Extract landmarks once, not during training",
+    "vincent-thevenin/Realistic-Neural-Talking-Head-Models/issues/7",
+)
+SILENCE = _issue("Silence removed in preprocessing", "fastaudio/fastai_audio/pull/13")
+REVERB = _issue("Convolution reverb in torch, for GPUs", "pytorch/audio/issues/3049")
+RECORDED = Source(
+    "Gymnasium, Recording agents", "https://gymnasium.farama.org/introduction/record_agent/"
+)
+OFFSCREEN = Source(
+    "pyrender, Offscreen rendering",
+    "https://pyrender.readthedocs.io/en/latest/examples/offscreen.html",
+)
+NOTEBOOKS = _issue("Progress bars are slow in notebooks", "keras-team/keras/issues/4880")
+VISDOM = _issue("Updates of plots slow the training", "fossasia/visdom/issues/89")
+CSV_LOGGER = _issue(
+    "Avoid rewriting the file in CSVLogger", "Lightning-AI/pytorch-lightning/pull/18567"
+)
+CHECKPOINTS = _issue("Save checkpoints asynchronously", "huggingface/transformers/issues/23419")
+FULL_STATE = _issue(
+    "Save shards in place of the full state", "intelligent-machine-learning/dlrover/issues/840"
+)
+BREAKPOINTS = Source(
+    "Python, breakpoint", "https://docs.python.org/3/library/functions.html#breakpoint"
+)
+FAISS = Source(
+    "Faiss on the GPU", "https://github.com/facebookresearch/faiss/wiki/Faiss-on-the-GPU"
+)
+DALI = Source(
+    "DALI, Performance tuning",
+    "https://docs.nvidia.com/deeplearning/dali/user-guide/docs/"
+    "advanced_topics_performance_tuning.html",
+)
+CAMERAS = _issue("Slow rendering in pybullet", "bulletphysics/bullet3/issues/1545")
+DOK = _issue("Negatives drawn by look-ups of pairs", "guoyang9/NCF/issues/6")
+GENERIC_FILTER = _issue("generic_filter slow on large images", "scipy/scipy/issues/8916")
+WINDOWS = _issue("Sliding windows as views", "numpy/numpy/pull/17394")
+RANDOM_SCALARS = _issue("Large overhead in some random functions", "numpy/numpy/issues/15460")
+SCALED = _issue("Defer normalization to the GPU", "talmolab/sleap-nn/pull/406")
+FROZEN = _issue("Work on extracted features", "sicara/easy-few-shot-learning/issues/97")
+THREADS = _issue("Processes in place of a thread for loading", "BerkeleyAutomation/gqcnn/pull/45")
+POOLS = Source(
+    "Python, Pool.map: chunksize",
+    "https://docs.python.org/3/library/multiprocessing.html#multiprocessing.pool.Pool.map",
+)
+SHARED_TENSORS = _issue("Targets packed across the loader", "roboflow/rf-detr/pull/1399")
+SHARED_MEMORY = Source(
+    "PyTorch, Multiprocessing best practices",
+    "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html",
+)
+WORKER_START = _issue("Start of workers with large datasets", "pytorch/pytorch/issues/139792")
+META_TENSOR = _issue("Profiling of MetaTensor", "Project-MONAI/MONAI/pull/4223")
+DEFAULT_DEVICE = _issue(
+    "set_default_device slows down all functions", "pytorch/pytorch/issues/92701"
+)
+RANDOM_STATE = Source("PyTorch, torch.random", "https://docs.pytorch.org/docs/stable/random.html")
+PRESERVED = _issue("preserve_rng_state in checkpointing", "pytorch/torchtitan/issues/1323")
+DEVICE_ASKED = _issue("get_device_capability is expensive", "pytorch/pytorch/issues/4908")
+SMALL_WEIGHTS = _issue("Optimizers slow with many small weights", "pytorch/pytorch/issues/3929")
+PARAM_GROUPS = _issue("Few groups of parameters", "roboflow/rf-detr/pull/1409")
+NAMED_TUPLES = Source(
+    "Python, namedtuple",
+    "https://docs.python.org/3/library/collections.html#collections.namedtuple",
+)
+PATHS = _issue("Converting all to Path is very slow", "fastai/fastai/pull/1802")
+SUBGRAPHS = _issue("k-hop subgraphs are slow to extract", "muhanzhang/SEAL/issues/44")
+NEGATIVE_EDGES = Source(
+    "PyTorch Geometric, negative_sampling",
+    "https://pytorch-geometric.readthedocs.io/en/latest/modules/utils.html",
+)
+BOARDS = _issue("python-chess with PyTorch", "niklasf/python-chess/issues/885")
+SYMBOLS = Source(
+    "SymPy, Numeric computation", "https://docs.sympy.org/latest/modules/numeric-computation.html"
+)
+UNITS = Source(
+    "Astropy, Units and quantities: performance tips",
+    "https://docs.astropy.org/en/stable/units/index.html",
+)
+CURVES = Source(
+    "scikit-learn, precision_recall_curve",
+    "https://scikit-learn.org/stable/modules/generated/sklearn.metrics.precision_recall_curve.html",
+)
+ENVPOOL = Source("EnvPool", "https://envpool.readthedocs.io/en/latest/")
+LABEL_COLOURS = _issue(
+    "Colours mapped to classes on the fly", "GeorgeSeif/Semantic-Segmentation-Suite/issues/24"
+)

@@ -7,6 +7,110 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "thread-awaited",
+        "the line waits for what another thread puts into a queue, and threads of one process take "
+        "turns at Python code",
+        "make it in other processes (DataLoader with num_workers=...), which do not",
+        sources.THREADS,
+        frames=r"^(\S*/queue\.py \S*\bget|prefetch_generator/\S+ \S+)$",
+        where="item step evaluation",
+        least=0.4,
+    ),
+    SlowCall(
+        "pool-waited-for",
+        "{call} sends the arguments to other processes and their results back, and waits for all",
+        "ask for those of the next step beforehand (map_async), in few large pieces (chunksize=), "
+        "and share arrays in place of sending them",
+        sources.POOLS,
+        "*.map *.starmap *.apply *.imap *.imap_unordered *.__iter__ *.get",
+        frames=r"/multiprocessing/pool\.py",
+        where=EACH,
+    ),
+    SlowCall(
+        "class-made-each-time",
+        "{call} builds a class out of text each time",
+        "make the class once, at module level",
+        sources.NAMED_TUPLES,
+        "collections.namedtuple dataclasses.make_dataclass",
+        frames=r"/collections/__init__\.py|/dataclasses\.py",
+        where=EACH,
+    ),
+    SlowCall(
+        "paths-of-pathlib",
+        "each path that pathlib makes or takes apart is an object built in Python",
+        "make the texts of all paths once in __init__ (str(path)), and keep them in a list",
+        sources.PATHS,
+        frames=r"/pathlib(/\w+)?\.py\S* \S*(__r?truediv__|_parse\w*|joinpath|with_\w+|"
+        r"_make_child\w*|relative_to|_from_parsed\w*|parts|stem|suffix|name|parent|__new__|__init__|__str__|"
+        r"__fspath__|_load_parts|_raw_path)$",
+        where="item start",
+        least=0.5,
+    ),
+    SlowCall(
+        "text-normalised",
+        "{call} works on each text again in every epoch",
+        "normalise all texts once before training and store ids",
+        sources.PRETOKENIZED,
+        "unicodedata.normalize unicodedata.category unicodedata.combining",
+        native=True,
+        where="item",
+    ),
+    SlowCall(
+        "ids-looked-up",
+        "words or letters are looked up one by one, again in every epoch",
+        "look all texts up once before training, and store the ids (one array for all, with the "
+        "place where each text begins)",
+        sources.PRETOKENIZED,
+        "*.__getitem__ *.get",
+        native=True,
+        given=r"(?i)\b\w*(vocab|stoi|(word|token|tok|char|tag|w|c)_?(2|to)_?(id|i|ix|idx|index|int))\w*"
+        r"(\[\w+\]|\.get\()",
+        in_loop=True,
+        where="item",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "pairs-merged",
+        "pairs of letters are merged one by one in Python",
+        "use the tokenizers or tiktoken library, once before training",
+        sources.TOKENIZER,
+        "*",
+        frames=r"^$",
+        within=r"^(@.*\n)*(async )?def (_?bpe|bpe_\w+|_?get_pairs|get_stats|merge_vocab|"
+        r"byte_pair\w*)\([\s\S]*\bpairs?\b",
+        least=0.5,
+        general=True,
+    ),
+    SlowCall(
+        "board-replayed",
+        "python-chess moves pieces and lists moves in Python",
+        "encode all positions once before training, as arrays of small integers; for games played "
+        "in training, take a compiled engine",
+        sources.BOARDS,
+        frames=r"(^|> )chess/",
+        where=EACH,
+        least=0.4,
+    ),
+    SlowCall(
+        "symbols-computed",
+        "sympy works on expressions in Python",
+        "derive them once before training, and make functions of arrays with sympy.lambdify",
+        sources.SYMBOLS,
+        frames=r"(^|> )(sympy|mpmath)/",
+        where=EACH,
+        least=0.4,
+    ),
+    SlowCall(
+        "units-converted",
+        "units are checked and converted in Python at each operation",
+        "take the numbers out once before training (.magnitude, .value)",
+        sources.UNITS,
+        frames=r"(^|> )(pint|astropy/units|unyt)/",
+        where=EACH,
+        least=0.4,
+    ),
+    SlowCall(
         "list-searched",
         "a loop over the whole list finds what fits each sample",
         "make a dict from key to entries once in __init__",
@@ -534,11 +638,11 @@ ROWS = (
     ),
     SlowCall(
         "config-read",
-        "each access to a field of an OmegaConf config resolves and checks it in Python",
-        "read the fields once before the loop into plain variables, or "
+        "each access to a field of the configuration resolves and checks it in Python",
+        "read the fields once before the loop into plain variables, or (of OmegaConf) "
         "OmegaConf.to_container(cfg, resolve=True)",
         sources.CONFIGS,
-        frames=r"^omegaconf/",
+        frames=r"^(omegaconf|ml_collections|yacs|addict|munch|easydict|box|mmengine/config)/",
         least=0.3,
     ),
     SlowCall(

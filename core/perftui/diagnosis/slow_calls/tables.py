@@ -7,6 +7,44 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "function-hashed",
+        "the function and all that it refers to are pickled and hashed, to look its result up in "
+        "the cache",
+        "keep large objects out of it (give it a path, and load them inside), or pass "
+        "new_fingerprint=",
+        sources.FINGERPRINT,
+        frames=r"^datasets/\S+ \S+ > (datasets/(fingerprint|utils/_dill)\.py|dill/|.*/pickle\.py)",
+        least=0.4,
+    ),
+    SlowCall(
+        "formatted-by-value",
+        "the format of the dataset makes a tensor or array of each value by itself, in Python",
+        "fetch whole batches, give columns fixed shapes (Features with Array2D, or "
+        "Sequence(length=...)), or take with_format('numpy') and torch.from_numpy",
+        sources.ARROW_ITEMS,
+        frames=r"datasets/formatting/(torch|np|tf|jax)_formatter\.py",
+        where=EACH,
+        least=0.3,
+    ),
+    SlowCall(
+        "dataset-built",
+        "{call} converts all rows to Arrow in every run",
+        "do it once, keep the result with save_to_disk, and load that with load_from_disk",
+        sources.DATASET_SAVED,
+        "datasets.Dataset.from_list datasets.Dataset.from_dict datasets.Dataset.from_pandas",
+        frames=r"^(datasets|pyarrow)/",
+        where="start",
+    ),
+    SlowCall(
+        "geodesic-one-by-one",
+        "{call} works out one distance on the ellipsoid at a time, in Python",
+        "use the haversine formula on whole arrays or tensors, or pyproj.Geod(ellps='WGS84').inv "
+        "on arrays",
+        sources.GEODESICS,
+        "geopy.distance.*",
+        frames=r"^(geopy|geographiclib)/",
+    ),
+    SlowCall(
         "table-at-start",
         "{call} parses the whole table in every run",
         "store it once as Parquet or Feather and read the columns that are used, or save arrays",
@@ -162,7 +200,8 @@ ROWS = (
         "read it once in __init__, and keep its columns as arrays or tensors",
         sources.OPENED_EACH_ITEM,
         "pandas.read_csv pandas.read_table pandas.read_excel pandas.read_json pandas.read_hdf "
-        "pandas.read_pickle",
+        "pandas.read_pickle pandas.read_sql pandas.read_fwf pandas.read_xml pandas.read_sas "
+        "pandas.read_stata pandas.read_orc",
         where=EACH,
     ),
     SlowCall(
@@ -192,7 +231,9 @@ ROWS = (
         "write it once in an epoch, or append to a list and write that",
         sources.TRACKER_FILES,
         "pandas.DataFrame.to_csv pandas.DataFrame.to_json pandas.DataFrame.to_parquet "
-        "pandas.DataFrame.to_pickle pandas.DataFrame.to_excel pandas.Series.to_csv",
+        "pandas.DataFrame.to_pickle pandas.DataFrame.to_excel pandas.Series.to_csv "
+        "pandas.DataFrame.to_sql pandas.DataFrame.to_hdf pandas.DataFrame.to_feather "
+        "pandas.DataFrame.to_html pandas.DataFrame.to_markdown",
         where="step evaluation",
     ),
     SlowCall(
@@ -240,7 +281,10 @@ ROWS = (
         sources.FRAME_LOOPS,
         "pandas.DataFrame.copy pandas.DataFrame.drop pandas.DataFrame.fillna "
         "pandas.DataFrame.reset_index pandas.DataFrame.set_index pandas.DataFrame.rename "
-        "pandas.DataFrame.astype pandas.DataFrame.dropna pandas.get_dummies",
+        "pandas.DataFrame.astype pandas.DataFrame.dropna pandas.get_dummies "
+        "pandas.DataFrame.explode pandas.DataFrame.melt pandas.DataFrame.stack "
+        "pandas.DataFrame.unstack pandas.DataFrame.interpolate pandas.DataFrame.ffill "
+        "pandas.DataFrame.bfill pandas.DataFrame.assign pandas.DataFrame.reindex",
         frames=r"^pandas/",
         where=EACH,
     ),

@@ -7,6 +7,126 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "drawn-by-weights-per-item",
+        "{call} goes through all weights for each single draw",
+        "draw the numbers of a whole epoch at once: torch.multinomial(weights, n, "
+        "replacement=True), as WeightedRandomSampler does",
+        sources.WEIGHTED,
+        "torch.multinomial *.multinomial",
+        native=True,
+        where="item",
+    ),
+    SlowCall(
+        "sorted-in-sampler",
+        "all samples are sorted again in each epoch, with a call of a Python function for each",
+        "keep the lengths as an array, made once in __init__, and sort that: np.lexsort((noise, "
+        "lengths)) with noise = rng.random(len(lengths))",
+        sources.LENGTHS,
+        "builtins.sorted list.sort *.sort",
+        frames=r"^$|<lambda>$",
+        given=r"key=lambda",
+        within=r"def (__iter__|\w*(bucket|epoch)\w*)\(",
+    ),
+    SlowCall(
+        "tensors-shared-singly",
+        "each tensor of a batch is handed over in shared memory of its own",
+        "join them to a few in the collate function (torch.cat, with their lengths), and split "
+        "that in the step",
+        sources.SHARED_TENSORS,
+        frames=r"> torch/multiprocessing/reductions\.py",
+        least=0.3,
+    ),
+    SlowCall(
+        "objects-unpickled",
+        "the main process builds what the workers send anew, out of pickles",
+        "return a few tensors from the collate function: they stay in shared memory, while lists, "
+        "dicts and arrays are copied piece by piece",
+        sources.SHARED_MEMORY,
+        frames=r"^torch/utils/data/\S+ \S+ > \S*multiprocessing/queues\.py:\d+ \S*get$",
+        least=0.4,
+    ),
+    SlowCall(
+        "network-in-dataset",
+        "layers of a network run where batches are made, outside of the step",
+        "if its weights are frozen, compute its outputs once before training and store them; else "
+        "call it in the step, on the whole batch, on the device",
+        sources.FROZEN,
+        frames=r"> torch/nn/modules/(conv|linear|rnn|transformer|batchnorm|normalization|pooling|"
+        r"activation)\.py",
+        where="item",
+        least=0.3,
+    ),
+    SlowCall(
+        "default-device",
+        "a default device (torch.set_default_device, or with torch.device) sends each function of "
+        "torch through Python",
+        "pass device= where tensors are made, and keep `with torch.device(...)` around making the "
+        "model",
+        sources.DEFAULT_DEVICE,
+        frames=r"torch/utils/_device\.py:\d+ DeviceContext",
+        least=0.2,
+    ),
+    SlowCall(
+        "subclass-of-tensor",
+        "each operator of a subclass of tensors goes through Python",
+        "pass plain tensors to the model: x.as_subclass(torch.Tensor), or of MONAI x.as_tensor() "
+        "(or set_track_meta(False))",
+        sources.META_TENSOR,
+        frames=r"(torch/_tensor\.py|torchvision/tv_tensors/\S+|fastai/torch_core\.py|"
+        r"monai/data/meta_tensor\.py)\S* \S*__torch_function__|monai/data/meta_(tensor|obj)\.py:",
+        least=0.2,
+    ),
+    SlowCall(
+        "extended-by-tensor",
+        "{it} takes each element of a tensor as a tensor of its own",
+        "append the tensor itself, and join all once at the end: torch.cat({it})",
+        sources.ITERATED,
+        "list.extend *.extend list.__iadd__ *.__iadd__",
+        frames=r"torch/_tensor\.py\S* \S*__iter__",
+    ),
+    SlowCall(
+        "matches-counted",
+        "{call} compares and counts element by element in Python",
+        "compare the whole tensors or arrays: (predicted == target).sum()",
+        sources.ITEMS,
+        "builtins.sum",
+        frames=r"^$|^torch/_tensor\.py",
+        given=r"^sum\(.*\b(\w+) == (\w+)\)* for (\1, \2|\2, \1) in zip\(|"
+        r"^sum\(.* for (\w+), (\w+) in zip\(.*\) if (\4 == \5|\5 == \4)",
+        where="step evaluation",
+        least=0.2,
+    ),
+    SlowCall(
+        "subgraph-extracted",
+        "{call} goes through all edges of the graph each time",
+        "extract the subgraphs once before training and store them, or sample them with "
+        "NeighborLoader (pyg-lib), which keeps the edges of each node together",
+        sources.SUBGRAPHS,
+        "torch_geometric.utils.k_hop_subgraph torch_geometric.utils.subgraph "
+        "torch_geometric.utils.bipartite_subgraph",
+        frames=r"^torch_geometric/utils/",
+        where="item step",
+    ),
+    SlowCall(
+        "negative-edges",
+        "{call} compares drawn pairs with all edges of the graph each time",
+        "on a sparse graph, draw pairs with torch.randint and bear the few that are edges, or draw "
+        "pairs for many steps at once",
+        sources.NEGATIVE_EDGES,
+        "torch_geometric.utils.negative_sampling torch_geometric.utils.batched_negative_sampling "
+        "torch_geometric.utils.structured_negative_sampling",
+        frames=r"^torch_geometric/utils/",
+        where="item step",
+    ),
+    SlowCall(
+        "batch-of-dali",
+        "the step waits until DALI's pipeline has made the batch",
+        "decode on the GPU (device='mixed'), and raise num_threads and prefetch_queue_depth",
+        sources.DALI,
+        frames=r"(^|> )nvidia/dali/",
+        least=0.5,
+    ),
+    SlowCall(
         "all-triplets",
         "the difference of each distance to each other makes a cube of the batch, most of which "
         "is masked",
@@ -147,6 +267,16 @@ ROWS = (
         sources.RANDOM_SAMPLER,
         frames=r"torch/utils/data/(sampler|distributed)\.py",
         least=0.5,
+    ),
+    SlowCall(
+        "dataset-pickled",
+        "the dataset is pickled anew for each worker that is started",
+        "keep its arrays in files that are mapped (np.load with mmap_mode='r'), or in tensors, and "
+        "the workers alive (persistent_workers=True)",
+        sources.WORKER_START,
+        frames=r"^torch/utils/data/\S+ \S+ > \S*multiprocessing/(reduction\.py:\d+ \S*dump|"
+        r"popen_(spawn|forkserver))",
+        least=0.3,
     ),
     SlowCall(
         "loader-made-in-loop",

@@ -7,6 +7,95 @@ from perftui.diagnosis.slow_calls.row import SlowCall
 
 ROWS = (
     SlowCall(
+        "clipped-one-by-one",
+        "{call} is called for each parameter by itself",
+        "call it once, with all of them (model.parameters()); where each is to have a norm of its "
+        "own, use torch._foreach_norm and torch._foreach_mul_ on the list of gradients",
+        sources.CLIPPING,
+        "torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_value_ "
+        "torch.nn.utils.clip_grad_norm",
+        frames=r"torch/nn/utils/clip_grad\.py|torch/utils/_contextlib|^$",
+        given=r"clip_grad\w*\(\[?(p|w|param|parameter|weight)\b",
+        in_loop=True,
+        where="step",
+    ),
+    SlowCall(
+        "full-state-gathered",
+        "the shards of all ranks are gathered to whole weights each time",
+        "let each rank save its own shards (torch.distributed.checkpoint.save, or async_save, of "
+        "the sharded state), and join them after training",
+        sources.FULL_STATE,
+        frames=r"torch/distributed/fsdp/(_state_dict_utils\.py\S* _(full|common_unshard)|"
+        r"_unshard_param_utils)|torch/distributed/_state_dict_utils\.py\S* _(gather|all_gather)",
+        least=0.3,
+    ),
+    SlowCall(
+        "state-of-random-kept",
+        "activation checkpointing saves and restores the state of the random generators for each "
+        "part that it runs",
+        "pass preserve_rng_state=False where the part draws nothing (no dropout)",
+        sources.PRESERVED,
+        frames=r"^torch/utils/checkpoint\.py \S+ > torch/(cuda/)?random\.py",
+        least=0.2,
+    ),
+    SlowCall(
+        "generators-copied",
+        "{call} copies states of random generators each time",
+        "draw from a torch.Generator of its own; fork_rng copies those of all GPUs unless they are "
+        "named (devices=[...])",
+        sources.RANDOM_STATE,
+        "torch.random.fork_rng torch.get_rng_state torch.set_rng_state torch.random.get_rng_state "
+        "torch.random.set_rng_state torch.cuda.get_rng_state torch.cuda.set_rng_state "
+        "torch.cuda.get_rng_state_all torch.cuda.set_rng_state_all",
+        frames=r"torch/(cuda/)?random\.py",
+    ),
+    SlowCall(
+        "all-seeded",
+        "{call} seeds the generators of Python, NumPy and all devices each time",
+        "call it once before the loop; draw from a generator of its own where a step must repeat",
+        sources.SEEDED,
+        "*.seed_everything *.set_seed transformers.set_seed accelerate.utils.set_seed "
+        "transformers.enable_full_determinism",
+        frames=r"^(pytorch_lightning|lightning|lightning_fabric|transformers|accelerate|diffusers)/",
+        where="item step evaluation",
+    ),
+    SlowCall(
+        "device-asked",
+        "{call} asks the driver each time",
+        "ask once before the loop, and keep the answer",
+        sources.DEVICE_ASKED,
+        "torch.cuda.is_available torch.cuda.device_count torch.cuda.get_device_name "
+        "torch.cuda.get_device_properties torch.cuda.get_device_capability "
+        "torch.cuda.is_bf16_supported",
+        frames=r"^torch/cuda/__init__\.py",
+        where="item step evaluation",
+    ),
+    SlowCall(
+        "optimizer-of-library",
+        "this optimizer updates the weights tensor by tensor, in Python",
+        "take its counterpart of torch.optim (AdamW, RAdam, NAdam, Adafactor) with fused=True or "
+        "foreach=True, pass foreach=True if it has that, or compile it: "
+        "torch.compile(optimizer.step)",
+        sources.SMALL_WEIGHTS,
+        frames=r"(^|> )(timm/optim|pytorch_optimizer|torch_optimizer|lion_pytorch|prodigyopt|"
+        r"dadaptation|adabelief_pytorch|madgrad)/(?!\S*foreach)\S+ (?!\S*(foreach|multi_tensor))|"
+        r"(^|> )transformers/optimization\.py\S* Adafactor",
+        where="step",
+        least=0.4,
+    ),
+    SlowCall(
+        "scheduler-of-groups",
+        "the scheduler works through all groups of parameters in Python",
+        "make one group of all parameters with the same settings: many groups also make the "
+        "optimizer's own step slow",
+        sources.PARAM_GROUPS,
+        "*.step",
+        frames=r"^torch/optim/lr_scheduler\.py|> torch/optim/lr_scheduler\.py",
+        given=r"(?i)sched",
+        where="step",
+        least=0.5,
+    ),
+    SlowCall(
         "norm-checked",
         "error_if_nonfinite makes the host wait for the norm of the gradients at each step",
         "leave it out; look at the norm that it returns every N steps",
@@ -158,10 +247,12 @@ ROWS = (
     SlowCall(
         "memory-reported",
         "{call} gathers the allocator's whole statistics each time",
-        "ask every N steps, or use torch.cuda.memory_allocated",
+        "ask every N steps",
         sources.EMPTY_CACHE,
         "torch.cuda.memory_summary torch.cuda.memory_stats torch.cuda.memory_snapshot "
-        "torch.cuda.mem_get_info torch.cuda.utilization",
+        "torch.cuda.mem_get_info torch.cuda.utilization torch.cuda.memory_allocated "
+        "torch.cuda.max_memory_allocated torch.cuda.memory_reserved "
+        "torch.cuda.max_memory_reserved",
         frames=r"torch/cuda/",
     ),
     SlowCall(
@@ -253,8 +344,9 @@ ROWS = (
         "async_save)",
         sources.SERIALIZATION,
         "torch.save safetensors.torch.save_file *.save_pretrained *.save_checkpoint "
-        "joblib.dump pickle.dump",
-        frames=r"torch/serialization\.py|^safetensors/|save_pretrained|save_checkpoint|^joblib/|^$",
+        "*.save_state *.save_model joblib.dump pickle.dump",
+        frames=r"torch/serialization\.py|^safetensors/|save_pretrained|save_checkpoint|^joblib/|"
+        r"^accelerate/|^$",
         where="step evaluation",
     ),
     SlowCall(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Finding, Severity
+from perftui.facts.cpu.machine import core_wait
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import gap_lines, line_of_gap
 from perftui.facts.notes import notes
@@ -46,6 +47,7 @@ from tests.core.diagnosis.runs import (
 )
 from tests.core.diagnosis.stories import diagnosed, finding_of, training
 from tests.described import described
+from tests.facts_given import facts_with
 from tests.traces.builder import us
 
 JSON = "python3.12/json/__init__.py dumps"
@@ -85,6 +87,12 @@ def test_the_function_and_what_it_does_are_named() -> None:
     assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:15")
     assert finding.confidence is Confidence.MEDIUM
     assert finding.would_raise_confidence == "a profiled window that shows the operators"
+
+
+@pytest.mark.parametrize(("via", "cost"), [(JSON, 25), ("python3.12/subprocess.py run", 50)])
+def test_a_thread_that_only_waits_has_not_waited_for_a_core(via: str, cost: int) -> None:
+    facts = facts_with(Facts(logging(50, (1, 15, "pause", via))), {core_wait: 0.5})
+    assert finding_of(facts, "python-bound").cost_ns == cost * MS
 
 
 def test_the_largest_part_does_not_say_it_again() -> None:

@@ -20,7 +20,7 @@ from perftui.facts.cpu.operator_loops import Loop, loops, loops_over_rows
 from perftui.facts.cpu.operators import PHASES, Operators, fewer_calls, judged_operators
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
-from perftui.facts.source.lines import LOOP, VAGUE, LinesByTime, LineShare
+from perftui.facts.source.lines import LOOP, VAGUE, WAITING, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place
 from perftui.facts.source.source_calls import own_files
 from perftui.facts.source.stack_profile import (
@@ -82,6 +82,8 @@ class ScriptPython:
     """Whether operators in the script's own code are excluded."""
     at: ScriptFunction | None
     """The function; None with too few samples."""
+    asleep: float = 0
+    """Share of the time, 0 to 1, in which it only waits, as in a sleep or for a subprocess."""
 
 
 _IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
@@ -105,17 +107,20 @@ def script_python(facts: Facts) -> ScriptPython:
     if stacks is None and phase_shares.or_none(facts) is None:
         raise UnknownError("neither stack samples nor a profiled window show the script")
     sees = phase_shares.or_none(facts) is not None
+    counted = time_by_words(stacks, own_samples(stacks)) if stacks else Counter[str]()
+    asleep = sum(counted[words] for words in WAITING) / max(counted.total(), 1)
     if judged.on_device:
         collected = gc_pauses.or_none(facts)
         idle = sum(judged.part(name) for name in _IDLE) - (collected.per_step if collected else 0)
         seen = round(stacks.share(own_samples(stacks)) * judged.of.mean) if stacks and at else 0
-        return ScriptPython(min(max(idle, 0), outside + inside, seen), _IDLE, sees, at)
+        python = min(max(idle, 0), outside + inside, seen)
+        return ScriptPython(python, _IDLE, sees, at, asleep)
     if stacks and sees and not at:
         # The framework may work on the script's behalf, as when gradients are printed.
         at = longest_function(stacks, (stacks.stage == "") & ~in_collectives(stacks))
-    python = PYTHON_IN if sees else ""
-    parts = tuple(f"{python}{phase}" for phase in INSIDE if within[phase])
-    return ScriptPython(outside + inside, (OTHER, *parts), sees, at)
+    prefix = PYTHON_IN if sees else ""
+    parts = tuple(f"{prefix}{phase}" for phase in INSIDE if within[phase])
+    return ScriptPython(outside + inside, (OTHER, *parts), sees, at, asleep)
 
 
 def _outside_of_phases(facts: Facts, stacks: Moments | None) -> int:
@@ -289,7 +294,9 @@ def python_bound(facts: Facts) -> Lost | None:
     if not judged.on_device and has_gpu(facts):
         raise UnknownError("no profiled window shows whether the GPU idles meanwhile")
     step = judged.of
-    own = replace(own, ns=without_core_wait(facts, own.ns))
+    # A thread that sleeps waits for no core.
+    asleep = round(own.ns * own.asleep)
+    own = replace(own, ns=asleep + without_core_wait(facts, own.ns - asleep))
     at = own.at if own.at and own.at.share >= LEAST_NAMED else None
     unproven = "" if at else "stack samples that show the line"
     if not own.sees_operators:

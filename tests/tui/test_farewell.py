@@ -60,6 +60,16 @@ def test_a_training_that_was_stopped_for_a_trial_is_no_failure(
     ]
 
 
+@pytest.mark.subprocess
+def test_diagnose_repeats_why_the_script_failed(
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("raise SystemExit('there is no data')")
+    assert main(["diagnose", "train.py"]) == 1
+    assert "  | there is no data" in capsys.readouterr().err.splitlines()
+
+
 def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
     def written(file: str, title: str, gain: str, run: str) -> SimpleNamespace:
         applied, option = SimpleNamespace(path=f"/p/{file}"), SimpleNamespace(title=title)

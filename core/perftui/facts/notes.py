@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.ranks.traced_ranks import traced_ranks
+from perftui.facts.source.source_calls import source_files
 from perftui.facts.step.judged_step import DISAGREES
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget, recording_cost
 from perftui.facts.step.steps import TRAIN, activity, other_steps, step_breakdown, step_kind
@@ -54,6 +55,12 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
         yield f"{len(trainings)} trainings ran one after the other: the diagnosis covers {number}"
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
+    edited = [path.name for path, when in source_files(facts) if when > run.manifest.started_ns]
+    if edited:
+        yield (
+            f"changed since the run began: {', '.join(edited[:3])}. What its lines do is not "
+            "looked up, so advice is more general"
+        )
     yield from _longer_window(facts)
     # For a run that is over: its recording cost if that exceeded the budget.
     share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,17 @@ def test_of_several_ranks_the_one_judged_is_said() -> None:
     assert notes(Facts(run, None)) == ()
     told = notes(Facts(replace(run, ranks=ranks), None))
     assert told == ("8 training processes: the diagnosis covers rank 0",)
+
+
+def test_a_script_that_changed_since_is_said_since_its_lines_are_not_looked_up(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("pass")
+    known = {"cwd": str(tmp_path), "events": (("process", {"argv0": "train.py"}),)}
+    (told,) = notes(Facts(make_run(started_ns=script.stat().st_mtime_ns - 1, **known), None))
+    assert told.startswith("changed since the run began: train.py.")
+    assert notes(Facts(make_run(started_ns=script.stat().st_mtime_ns, **known), None)) == ()
 
 
 def test_a_slow_start_does_not_count_and_operators_all_the_time_are_no_health() -> None:

@@ -37,20 +37,14 @@ def farewell(
     ``achieved`` is what was done in the app, each with a word in front.
 
     2 where the run can no longer be read: its directory has gone."""
-    from perftui_tui.reading.output import OutputTail
-
     try:
         manifest = wait_until_over(root, STOP_SECONDS if stopping else 0.0)
     except ManifestError as error:
         log(f"perftui: the state of the run cannot be read: {error}")
         return 2
     log(_outcome(manifest))
-    failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
-    if failed and not manifest.stopped and not is_replay:
-        tail = OutputTail(RunLayout(root).output, LAST_LINES)
-        tail.poll()
-        for text in tail.view().lines[-LAST_LINES:]:
-            log(f"  | {text}")
+    if not is_replay:
+        tell_failure(root, manifest)
     for word, what in achieved:
         log(f"  {word:<7} {printable(what)}")
     log(f"  run     {root}")
@@ -59,6 +53,18 @@ def farewell(
     for what, path in _others(RunLayout(root)):
         log(f"  {what:<7} perftui {shlex.quote(str(path))}")
     return 0 if is_replay or not manifest.status.is_over else exit_code(manifest)
+
+
+def tell_failure(root: Path, manifest: Manifest) -> None:
+    """Repeat the last lines of a script that failed, which say why."""
+    from perftui_tui.reading.output import OutputTail
+
+    failed = manifest.status.is_over and bool(manifest.exit_code or manifest.message)
+    if failed and not manifest.stopped:
+        tail = OutputTail(RunLayout(root).output, LAST_LINES)
+        tail.poll()
+        for text in tail.view().lines[-LAST_LINES:]:
+            log(f"  | {text}")
 
 
 def _others(layout: RunLayout) -> Iterator[tuple[str, Path]]:

@@ -20,6 +20,7 @@ from perftui.run.control import STOP, request
 from perftui.run.layout import RUNS_DIRECTORY, RunLayout
 from perftui.run.manifest import ManifestError, StopReason, wait_until_over
 from perftui.wire.spool import AgentOptions
+from perftui_tui.commands.farewell import tell_failure
 from perftui_tui.commands.line import AGAIN, CommandLine, UsageError
 from perftui_tui.commands.output import (
     DONE,
@@ -232,6 +233,7 @@ def diagnose(line: CommandLine) -> int:
     except KeyboardInterrupt:
         request(RunLayout(root), STOP, reason=StopReason.USER)
         manifest = wait_until_over(root, float("inf"))
+    tell_failure(root, manifest)
     print_report(Target(root), replace(line, action="report"))
     return manifest.exit_code or DONE
 

@@ -58,6 +58,18 @@ ROWS = (
         least=0.4,
     ),
     SlowCall(
+        "log-rewritten",
+        "{call} writes the whole log anew each time, longer by what was added",
+        "add what is new alone: open the file once with mode 'a', and write the last row "
+        "(json.dumps and a line end for JSON)",
+        sources.CSV_LOGGER,
+        "csv.DictWriter.writerows csv.writer.writerows *.writerows json.dump *.writelines",
+        frames=r"^$|/csv\.py|/json/",
+        given=r"\((\[?\w+\.\w+|\w*(log|history|rows|records|metrics)\w*)",
+        within=r"open\([^\n]*['\"]w['\"]",
+        where="step evaluation",
+    ),
+    SlowCall(
         "csv-by-lightning",
         "CSVLogger writes its metrics to a file in the step (before Lightning 2.1 all of them, "
         "each time)",

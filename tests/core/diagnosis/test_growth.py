@@ -116,6 +116,17 @@ def test_the_first_steps_fill_memory_without_growing_for_ever() -> None:
     assert found(run_of(steps, telemetry=memory(steps, 400, 700)), "memory-growth") is not None
 
 
+def test_a_buffer_with_an_end_may_be_what_grows(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("seen = deque(maxlen=9)")
+    steps, events = step_table(20, {"forward": 1000}), (("process", {"argv0": "train.py"}),)
+    told = {"cwd": str(tmp_path), "events": event_table(events=events)}
+    finding = finding_of(run_of(steps, telemetry=memory(steps, 400, 700), **told), "memory-growth")
+    assert (finding.severity, finding.advice) == (
+        Severity.INFO,
+        "wait until the deque at train.py:1 is full (maxlen): it may be what grows",
+    )
+
+
 @given(st.integers(1, 1000), st.integers(0, 100), st.integers(10, 400))
 def test_the_trend_of_a_line_is_that_line(first: int, rise: int, count: int) -> None:
     values = first + rise * np.arange(count)

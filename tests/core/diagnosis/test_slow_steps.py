@@ -121,6 +121,14 @@ def evaluating(count: int, **run: Any) -> RunSnapshot:
     return run_of(joined(*[turn] * 4), *seen, **run)
 
 
+@pytest.mark.parametrize(("size", "is_told"), [(1, True), (64, False)])
+def test_a_loader_that_evaluates_one_by_one_is_named(size: int, is_told: bool) -> None:
+    made = {"id": 1, "batch_size": size, "file": "/p/train.py", "line": 43}
+    events = event_table(made, {"id": 1, "role": "eval"})
+    advice = finding_of(evaluating(50, events=events), "evaluation").advice
+    assert ("train.py:43 has batch_size=1" in advice) is is_told
+
+
 def preparing(count: int) -> Table:
     """So many forward passes of 10 ms, such as those that make features, then 25 training steps."""
     return joined(step_table(count, {"forward": 10}, kind="eval"), step_table(25, USUAL))

@@ -139,6 +139,8 @@ ROWS = (
         given=r"(?<![\w.])([\w.]+) @ \1 @ (?!\1\b)[\w.(]|(mm|matmul)\(torch\.(mm|matmul)\(([\w.]"
         r"+), \4\), (?!\4\b)|matrix_power\([^()]*\) @ |(mm|matmul)\(torch\.(linalg\.)?matrix_pow"
         r"er\(",
+        # With x as large as a, as in iterations for a root, nothing is gained.
+        within=r"\A(?![\s\S]*\beye\()",
         where="step evaluation",
     ),
     SlowCall(

@@ -725,3 +725,4 @@ ENVPOOL = Source("EnvPool", "https://envpool.readthedocs.io/en/latest/")
 LABEL_COLOURS = _issue(
     "Colours mapped to classes on the fly", "GeorgeSeif/Semantic-Segmentation-Suite/issues/24"
 )
+SHAMPOO = _issue("Shampoo is slow in each step", "kozistr/pytorch_optimizer/issues/100")

@@ -533,4 +533,16 @@ ROWS = (
         "torch.autograd.functional.hvp torch.autograd.functional.jvp",
         frames=r"torch/autograd/functional\.py",
     ),
+    SlowCall(
+        "roots-in-each-step",
+        "the optimizer computes the roots of its preconditioner's factors anew in each step",
+        "renew them every 10 to 100 steps (preconditioning_steps, precondition_frequency): the "
+        "factors are averages, which change slowly",
+        sources.SHAMPOO,
+        "*",
+        frames=r"^",
+        within=r"(?i)\A(@.*\n)*def \w*(inv\w*_?root|root_?inv|inverse_pth|matrix_power|compute_"
+        r"power|preconditioner)\w*\(",
+        where="step",
+    ),
 )

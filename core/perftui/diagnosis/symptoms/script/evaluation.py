@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from perftui.analysis.steps import BACKWARD, FORWARD
 from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.facts.cpu.operators import PHASES, WEIGHTED, WEIGHTED_NODE, Work, in_step, operators
-from perftui.facts.fact import Facts, NotApplicableError, fact, trace_fact
+from perftui.facts.fact import Facts, NotApplicableError, fact, notes_of, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.source.operator_lines import at, line_place
@@ -177,7 +178,7 @@ def evaluation_rule(facts: Facts) -> Lost | None:
     losses = [_in_each_step(facts), _now_and_then(facts, between) if between else None]
     lost = max((lost for lost in losses if lost), key=lambda lost: lost.cost_ns, default=None)
     if lost is None or not _is_trained_on(facts, lost.place):
-        again = lost and _repeated(facts, lost.place)
+        again = lost and (_repeated(facts, lost.place) or _one_by_one(facts))
         return replace(lost, advice=again) if lost and again else lost
     sentence = f"{lost.sentence.removesuffix('.')}; the training uses its results."
     lost = replace(lost, sentence=sentence, fixes=())
@@ -224,6 +225,17 @@ def _repeated(facts: Facts, place: Place | None) -> str:
         f"compute {ast.unparse(found.work)} once, before the loop at line {found.outer.lineno}, "
         "each of whose turns gives the same, and index what is kept"
     )
+
+
+def _one_by_one(facts: Facts) -> str:
+    """What to do about a loader of evaluation with batches of one sample; empty without."""
+    loaders = notes_of(facts.events, "loader")
+    evaluates = {data.get("id") for data in loaders if data.get("role") == EVAL}
+    for data in loaders:
+        if data.get("id") in evaluates and data.get("batch_size") == 1 and data.get("file"):
+            short = f"{Path(data['file']).name}:{data.get('line')}"
+            return f"the DataLoader at {short} has batch_size=1: pass a larger one, such as 256"
+    return ""
 
 
 def _program(facts: Facts, place: Place | None) -> Program | None:

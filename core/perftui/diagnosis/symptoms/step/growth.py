@@ -247,6 +247,7 @@ def memory_growth(facts: Facts) -> Lost | None:
     added = rss.last - rss.first
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None
+    filled = matching_line(facts, r"\bdeque\(.*\bmaxlen=")
     return without_cost(
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
         f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
@@ -256,4 +257,8 @@ def memory_growth(facts: Facts) -> Lost | None:
             Figure("steady steps", step.count, "count"),
         ),
         share=rss.growth,
+        worst=Severity.INFO if filled else Severity.CRITICAL,
+        advice=f"wait until the deque at {filled.short} is full (maxlen): it may be what grows"
+        if filled
+        else "",
     )

@@ -29,6 +29,7 @@ from perftui.diagnosis.symptoms.gpu_idle.host_bound import launch_bound
 from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
 from perftui.diagnosis.symptoms.operators.costly_operators import slow_operator
 from perftui.diagnosis.symptoms.operators.elementwise import memory_bound_elementwise, page_faults
+from perftui.diagnosis.symptoms.operators.loops import loop_of_indexing
 from perftui.diagnosis.symptoms.operators.views import expanded_operand
 from perftui.diagnosis.symptoms.ranks.straggler import communication_exposed, straggler
 from perftui.diagnosis.symptoms.script.python_bound import python_bound
@@ -206,7 +207,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         general = launching if delays else waiting if is_late else 0.0
         # What is left of such a part has no cause of its own.
         beside = findings if finding.rule in _AVOIDABLE else ()
-        others = (one for one in beside if one.rule in _GENERAL and {*finding.parts} & {*one.parts})
+        others = (one for one in beside if _is_general(one) and {*finding.parts} & {*one.parts})
         left = max((one.share for one in others), default=0.0)
         explains = bool(left) and share >= COMPARABLE * left
         general = left if explains else general
@@ -229,6 +230,12 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _is_general(finding: Finding) -> bool:
+    """Whether it is about all that is done in a part of the step, or a loop that is not known."""
+    is_placed = finding.place is not None and bool(finding.place.file)
+    return finding.rule in _GENERAL or (finding.rule == loop_of_indexing.id and not is_placed)
 
 
 def _faults_of(finding: Finding, faults: Finding | None) -> list[float]:

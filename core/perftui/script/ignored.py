@@ -40,6 +40,7 @@ _DRAWS = frozenset({"rand", "rand_like", "uniform_"})
 _KEPT = (
     *("$_.masked_fill(~$kept, $ignored)", "torch.where($kept, $_, $ignored)"),
     *("torch.where(~$kept, $ignored, $_)", "$_[~$kept] = $ignored"),
+    "torch.where($kept, $_, torch.full_like($_, $ignored))",
 )
 _PRODUCTS = (
     *("$head($hidden)", "$hidden @ $weight", "$hidden @ $weight + $bias"),
@@ -178,14 +179,17 @@ def _head(program: Program, logits: ast.expr) -> tuple[ast.expr, str] | None:
     return None
 
 
-def _is_computed(program: Program, hidden: ast.expr) -> bool:
-    """Whether a module computes ``hidden``."""
+def _is_computed(program: Program, hidden: ast.expr, depth: int = _DEEPEST) -> bool:
+    """Whether a module computes ``hidden``, directly or in functions of the file."""
     *_, made = _steps(program, hidden)
     bound = bindings_of(program, made) if isinstance(made, ast.Name) else []
     calls = [value_given(program, target) for target in bound] or [made]
-    return any(
-        kind in program.classes or kind.startswith("torch.nn.")
-        for call in calls
-        if isinstance(call, ast.Call)
-        for kind in (kind_of(program, call.func),)
-    )
+    for call in calls:
+        if not isinstance(call, ast.Call):
+            continue
+        kind, inner = kind_of(program, call.func), _returned(program, call)
+        if kind in program.classes or kind.startswith("torch.nn."):
+            return True
+        if inner is not None and depth and _is_computed(program, inner, depth - 1):
+            return True
+    return False

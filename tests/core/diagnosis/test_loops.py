@@ -6,9 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perftui.diagnosis.model import Severity
 from perftui.facts.cpu.operator_loops import FEWEST_TURNS, loops
 from perftui.facts.fact import Facts
-from tests.core.diagnosis.runs import MS, NODE, NOTE, SGD, call, make_run, ops, script_run, trained
+from tests.core.diagnosis.runs import (
+    MS,
+    NODE,
+    NOTE,
+    SGD,
+    call,
+    make_run,
+    ops,
+    script_run,
+    staged,
+    trained,
+    with_tables,
+)
 from tests.core.diagnosis.stories import ADD, BF16, diagnosed, finding_of, found, training
 from tests.traces.builder import TraceBuilder, us
 
@@ -69,6 +82,34 @@ def recurrence(turns: int, *, weights: bool = False, long: float = 0) -> Facts:
 def test_layers_that_split_tensors_are_a_loop_where_they_are_many() -> None:
     finding = found(recurrence(40, weights=True), "loop-of-indexing")
     assert "aten::sigmoid, ...) 40 times for a slice of a tensor each" in finding.sentence
+
+
+FED_BACK = """import torch.nn as nn
+class Corrector(nn.Module):
+    def __init__(self):
+        self.emb, self.cell, self.out = nn.Embedding(9, 8), nn.GRUCell(8, 8), nn.Linear(8, 9)
+    def forward(self, h, token, clean):
+        for t in range(clean.size(1)):
+            h = self.cell(self.emb(token), h)
+            token = {token}
+        return h
+"""
+
+
+@pytest.mark.parametrize(
+    ("token", "severity"),
+    [
+        ("torch.where(x, self.out(h), clean[:, t])", Severity.INFO),
+        ("clean[:, t]", Severity.CRITICAL),
+    ],
+)
+def test_a_step_that_reads_what_the_one_before_wrote_is_no_fault(
+    token: str, severity: Severity, tmp_path: Path
+) -> None:
+    run = script_run(tmp_path, FED_BACK.format(token=token), phases={"forward": 1})
+    run = with_tables(run, stacks=staged((str(tmp_path / "train.py"), 7, "forward")))
+    facts = Facts(run, recurrence(40, weights=True).analysis)
+    assert finding_of(facts, "loop-of-indexing").severity is severity
 
 
 def by_channel(turns: int, *, weights: bool = True) -> Facts:

@@ -17,6 +17,8 @@ class Net(nn.Module):
     def __init__(self, part=0.2):
         self.body, self.head = nn.Linear(9, 9), Head()
         self.part = part
+    def encode(self, x):
+        return self.body(x)
     def forward(self, x):
         {lines}
 net = Net()
@@ -28,6 +30,12 @@ CHOSEN = "self.head(h[mask])"
 IGNORED = [
     (f"{BY}{HEAD}y = x.masked_fill(~mask, -100){CE}", 85, CHOSEN),
     (f"{BY}{HEAD}y = torch.where(mask, x, -100){CE}", 85, CHOSEN),
+    (
+        f"{BY}h = self.encode(x)\nlogits = self.head(h)\n"
+        f"y = torch.where(mask, x, torch.full_like(x, -100)){CE}",
+        85,
+        CHOSEN,
+    ),
     (f"{BY}{HEAD}y = x.clone()\ny[~mask] = -100{CE}", 85, CHOSEN),
     (f"{BY}{HEAD}return F.cross_entropy(logits[mask], x[mask])", 85, CHOSEN),
     (

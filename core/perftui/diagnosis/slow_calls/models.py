@@ -717,7 +717,8 @@ ROWS = (
         "scipy.fft.next_fast_len(n), and cut the result",
         sources.SCIPY_FFT,
         "torch.fft.rfft torch.fft.irfft torch.fft.fft torch.fft.ifft",
-        within=r"= [^\n=]*(shape\[-1\]|size\(-1\)|len\(\w+\)|\w) \+ [^\n=]+ - 1\b",
+        within=r"= [^\n=]*(shape\[-1\]|size\(-1\)|len\(\w+\)|\w) \+ [^\n=]+ - 1\b|= 2 \* \w[^\n=]* "
+        r"- 1\b",
         native=True,
         where="step evaluation",
     ),

@@ -30,6 +30,7 @@ from perftui.script.program import (
 )
 from perftui.script.training import trains
 from perftui.script.turns import heads_of
+from perftui.script.uses import Use, uses_at
 
 _T = TypeVar("_T")
 
@@ -60,6 +61,12 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
     """The ``source_files`` unchanged since the run began."""
     began = facts.manifest.started_ns if facts.manifest else 0
     return tuple((path, changed) for path, changed in source_files(facts) if changed <= began)
+
+
+def uses_of(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
+    """What ``line`` of one of the ``own_files`` calls; empty for any other place."""
+    changed = dict(own_files(facts)).get(Path(file or ""))
+    return uses_at(program_of(Path(file or ""), changed), line or 0) if changed is not None else ()
 
 
 @fact

@@ -12,7 +12,7 @@ from perftui import format as fmt
 from perftui.analysis.intervals import sums
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER, OTHER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.elementwise import POINTWISE_CALL, POINTWISE_NODE
 from perftui.diagnosis.symptoms.operators.work import operator_work
@@ -131,7 +131,12 @@ def slow_operator(facts: Facts) -> Lost | None:
     )
     # Within the model something cheaper must replace it.
     outside = int(taken.by_phase[PHASES.index(OTHER)]) / max(all_phases, 1)
-    return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2))
+    worst = Severity.INFO if _CHEAPEST.match(name) else Severity.CRITICAL
+    return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2), worst=worst)
+
+
+_CHEAPEST = re.compile(r"aten::(linalg_)?(cholesky\w*|triangular_solve|solve_triangular)$")
+"""Operators than which there is hardly a cheaper one that does the same."""
 
 
 _CALLED_AS = {

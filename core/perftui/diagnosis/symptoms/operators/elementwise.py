@@ -10,7 +10,7 @@ import numpy as np
 from perftui import format as fmt
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.steps import BACKWARD, FORWARD, OPERATORS, OPTIMIZER, OTHER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.attention import MATH
 from perftui.diagnosis.symptoms.operators.views import expanded_operands
@@ -22,6 +22,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, trace_fa
 from perftui.facts.gpu.kernels import kernel_chains
 from perftui.facts.settings import settings
 from perftui.facts.source.operator_lines import at, line_of, line_place
+from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.judged_step import judged_step
 from perftui.trace.model import NONE, Mask
 
@@ -157,7 +158,7 @@ def layout_copies(facts: Facts) -> Lost | None:
     judged, work = operator_work(facts), copies(facts)
     if work.calls <= FEW:
         return None
-    return judged.lost(
+    lost = judged.lost(
         work,
         line_of(facts, FORWARD, r"\.(contiguous|clone|reshape|copy_|repeat|flatten)\("),
         "Copies of tensors into another memory layout take {part}, {calls} of them in a step{at}.",
@@ -165,6 +166,9 @@ def layout_copies(facts: Facts) -> Lost | None:
         Figure("calls in a step", work.calls, "count"),
         operator="aten::copy_",
     )
+    # Most of them may be those of torch's own layers, which take heads apart and transpose.
+    is_of_torch = matching_line(facts, r"\bnn\.(Transformer\w*|MultiheadAttention)\(")
+    return replace(lost, worst=Severity.INFO if is_of_torch else Severity.CRITICAL)
 
 
 FAULT_NS = 2_500

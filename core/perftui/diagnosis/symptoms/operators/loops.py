@@ -13,7 +13,7 @@ from perftui.analysis.intervals import mask_of
 from perftui.analysis.kernels.category import Category, category_of
 from perftui.analysis.model import GapCause, TraceAnalysis
 from perftui.analysis.steps import BACKWARD, COMPUTE, OPTIMIZER, OTHER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, Rule, rule
 from perftui.diagnosis.symptoms.operators.work import OperatorWork, operator_work
 from perftui.facts.cpu.machine import has_gpu
@@ -25,7 +25,7 @@ from perftui.facts.place import Place
 from perftui.facts.settings import OptimizerSettings, settings
 from perftui.facts.source.lines import text_of
 from perftui.facts.source.operator_lines import at, line_of, line_place, optimizer_lines, with_line
-from perftui.facts.source.source_calls import call_of, loop_of
+from perftui.facts.source.source_calls import call_of, loop_of, uses_of
 from perftui.facts.step.judged_step import PYTHON_IN, judged_step
 from perftui.facts.step.steps import steady_step
 from perftui.trace.model import NONE
@@ -85,6 +85,9 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
     line = line or loop_of(facts, longest.names, pieces=pieces) or work.line_of(longest.phase)
     calls, part = _what(facts, longest, rule), step.part_of(time.ns)
     turns = "iterations of the longest loop" if longest.is_even else "pieces"
+    uses = uses_of(facts, line.file, line.line) if line else ()
+    # What a step of a recurrence needs of the one before cannot be computed for all at once.
+    is_fed = any(use.turns and re.search(r"carry.* fed", use.turns.kind) for use in uses)
     copies = line is not None and "deepcopy(" in text_of(line.file, line.line)
     return Lost(
         time.ns,
@@ -99,6 +102,7 @@ def _lost(work: OperatorWork, rule: Rule, chosen: Sequence[Loop]) -> Lost | None
         label="in the loop",
         place=line_place(facts, line, longest.names[0]),
         parts=time.parts,
+        worst=Severity.INFO if is_fed else Severity.CRITICAL,
         advice=WHOLE
         if rule is per_parameter_loop and 0 < 2 * _tensors(facts) < longest.turns
         else "",

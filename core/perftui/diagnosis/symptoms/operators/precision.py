@@ -10,7 +10,7 @@ import numpy as np
 
 from perftui.analysis.kernels.category import ON_TENSOR_CORES, Category, Precision, precision_of
 from perftui.analysis.steps import BACKWARD, FORWARD, OPTIMIZER
-from perftui.diagnosis.model import Figure
+from perftui.diagnosis.model import Figure, Severity
 from perftui.diagnosis.rule import Claim, Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.elementwise import casts
 from perftui.diagnosis.symptoms.operators.work import cpu_work, kernel_work
@@ -196,8 +196,12 @@ def float64_on_cpu(facts: Facts) -> Lost | None:
         (Figure.share("of the parameters' elements in float64", share),),
         place=line_place(facts, line),
         parts=time.parts,
+        # Matrices are hardly decomposed in float64 by accident: float32 may lose definiteness.
+        worst=Severity.INFO if cpu.operators.named(_DECOMPOSES.match).any() else Severity.CRITICAL,
     )
 
+
+_DECOMPOSES = re.compile(r"aten::(linalg_)?(cholesky|eigh|ldl|lu_factor|solve)")
 
 _COMPUTES = {
     "bfloat16": {"avx512_bf16", "amx_bf16", "bf16"},

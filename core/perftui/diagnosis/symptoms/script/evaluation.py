@@ -20,7 +20,12 @@ from perftui.facts.fact import Facts, NotApplicableError, fact, notes_of, trace_
 from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.source.operator_lines import at, line_place
-from perftui.facts.source.source_calls import line_without_gradients, matching_line, own_files
+from perftui.facts.source.source_calls import (
+    line_without_gradients,
+    matching_line,
+    own_files,
+    uses_of,
+)
 from perftui.facts.source.stack_profile import moments_of
 from perftui.facts.step.judged_step import judged_step
 from perftui.facts.step.steps import (
@@ -37,7 +42,6 @@ from perftui.run.table import Group, Table
 from perftui.script.evaluation import makes_training_data
 from perftui.script.program import Program, program_of
 from perftui.script.unchanged import repeated_at
-from perftui.script.uses import uses_at
 
 FEWEST_INSIDE = 2
 """Fewest samples that began within evaluation steps, in lines that training does not call. One may
@@ -194,8 +198,7 @@ _TOGETHER = "the model is called for one of them after another: call it once for
 
 def _is_each(facts: Facts, place: Place | None) -> bool:
     """Whether the line at ``place`` is for one environment or sequence, and none needs another."""
-    program = _program(facts, place)
-    uses = uses_at(program, place.line or 0) if program and place else ()
+    uses = uses_of(facts, place.file, place.line) if place else ()
     return any(use.turns and re.match(r"(samples|items) free", use.turns.kind) for use in uses)
 
 

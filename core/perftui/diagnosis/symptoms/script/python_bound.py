@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from perftui.facts.fact import Facts, NotApplicableError, UnknownError, fact
 from perftui.facts.script.compilations_and_pauses import gc_pauses, python_lock
 from perftui.facts.source.lines import LOOP, VAGUE, WAITING, LinesByTime, LineShare
 from perftui.facts.source.operator_lines import at, line_of, line_place
-from perftui.facts.source.source_calls import own_files
+from perftui.facts.source.source_calls import uses_of
 from perftui.facts.source.stack_profile import (
     FEWEST_MOMENTS,
     INSIDE,
@@ -44,9 +43,7 @@ from perftui.facts.step.steps import FEWEST_STEPS, steady_step
 from perftui.facts.step.trace_steps import TraceSteps
 from perftui.facts.step.uneven_steps import growing_steps, slow_steps
 from perftui.run.columns import COMPILE, PROFILE, SAVE
-from perftui.script.program import program_of
 from perftui.script.turns import Turns
-from perftui.script.uses import uses_at
 from perftui.trace.model import Mask
 
 NOT_OWN = (COMPILE, SAVE, PROFILE)
@@ -246,10 +243,7 @@ _SHOWN = 4
 
 def _loop_at(facts: Facts, line: LineShare) -> Turns | None:
     """The loop around ``line`` whose turns could all be computed at once."""
-    path = Path(line.file)
-    changed = dict(own_files(facts)).get(path)
-    uses = uses_at(program_of(path, changed), line.line) if changed is not None else ()
-    loops_ = (use.turns for use in uses if use.turns)
+    loops_ = (use.turns for use in uses_of(facts, line.file, line.line) if use.turns)
     return next((turns for turns in loops_ if re.search(r"free|taught", turns.kind)), None)
 
 

@@ -87,7 +87,8 @@ def test_layers_that_split_tensors_are_a_loop_where_they_are_many() -> None:
 FED_BACK = """import torch.nn as nn
 class Corrector(nn.Module):
     def __init__(self):
-        self.emb, self.cell, self.out = nn.Embedding(9, 8), nn.GRUCell(8, 8), nn.Linear(8, 9)
+        self.emb = nn.Embedding(9, 8)
+        self.cell = nn.GRUCell(8, 8)
     def forward(self, h, token, clean):
         for t in range(clean.size(1)):
             h = self.cell(self.emb(token), h)
@@ -107,7 +108,7 @@ def test_a_step_that_reads_what_the_one_before_wrote_is_no_fault(
     token: str, severity: Severity, tmp_path: Path
 ) -> None:
     run = script_run(tmp_path, FED_BACK.format(token=token), phases={"forward": 1})
-    run = with_tables(run, stacks=staged((str(tmp_path / "train.py"), 7, "forward")))
+    run = with_tables(run, stacks=staged((str(tmp_path / "train.py"), 8, "forward")))
     facts = Facts(run, recurrence(40, weights=True).analysis)
     assert finding_of(facts, "loop-of-indexing").severity is severity
 

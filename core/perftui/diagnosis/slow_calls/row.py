@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from perftui.script.uses import UNKNOWN, Use
@@ -135,10 +135,10 @@ class SlowCall:
 
     def _share_of(self, use: Use, seen: Seen) -> float:
         """Share of the line's samples that are in ``use``; 0 if it is not such a call."""
-        name = self._name_of(use)
+        name = _name_of(self.calls, use.name, use.last, use.given)
         if not name or (self.in_loop and not use.in_loop):
             return 0.0
-        text = ast.unparse(use.node)
+        text = _text(use.node)
         if not re.search(self.given, text) or re.search(self.without, text):
             return 0.0
         if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
@@ -161,26 +161,33 @@ class SlowCall:
             found += ns if is_it else 0
         return found / sum(seen.frames.values())
 
-    def _name_of(self, use: Use) -> str:
-        """The first of ``calls`` that ``use`` is, else one that it may be by its last part; empty
-        without either."""
-        first, second = use.given
-        full = use.name, f"{use.name}({first})", f"{use.name}(,{second})"
-        for name in self.calls.split():
-            if name in full or ("*" in name and any(fnmatchcase(each, name) for each in full)):
-                return name
-        return self._by_last.get(use.last, "") if use.name == f"{UNKNOWN}.{use.last}" else ""
-
-    @cached_property
-    def _by_last(self) -> dict[str, str]:
-        return {name.rpartition(".")[2]: name for name in reversed(self.calls.split())}
-
     @cached_property
     def _frames(self) -> re.Pattern[str]:
         return re.compile(self.frames, re.MULTILINE)
 
     def _shows(self, via: str, inner: str) -> bool:
         return bool(self._frames.search(f"{via}\n{inner}\n{via} > {inner}"))
+
+
+# A live run is judged every second, and asks the same of the same lines each time.
+
+
+@lru_cache(1 << 14)
+def _name_of(calls: str, name: str, last: str, given: tuple[str, str]) -> str:
+    """The first of ``calls`` that a use of that name is, else one that it may be by its last part;
+    empty without either."""
+    first, second = given
+    full = name, f"{name}({first})", f"{name}(,{second})"
+    for call in calls.split():
+        if call in full or ("*" in call and any(fnmatchcase(each, call) for each in full)):
+            return call
+    is_unknown = name == f"{UNKNOWN}.{last}"
+    return next((c for c in calls.split() if is_unknown and c.rpartition(".")[2] == last), "")
+
+
+@lru_cache(256)
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node)
 
 
 def _is_of(via: str, package: str, last: str, others: set[str], is_certain: bool) -> bool:

@@ -36,12 +36,11 @@ from perftui.facts.data_loader.loader import loader_work, training_loader
 from perftui.facts.fact import Facts, cached
 from perftui.facts.place import Place
 from perftui.facts.source.lines import stack_samples
-from perftui.facts.source.source_calls import own_files
+from perftui.facts.source.source_calls import own_program
 from perftui.run.columns import COLLATE, FETCH
 from perftui.run.table import Table
 from perftui.script.forms import forms_at
 from perftui.script.item_work import cut_at, fetched_at, search_at
-from perftui.script.program import program_of
 from perftui.script.unread import unread_at
 from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
@@ -152,9 +151,7 @@ def _seen(facts: Facts, rule: str, place: Place) -> Seen:
         for via, inner, stage, held in zip(*columns, strict=True):
             frames[str(via), str(inner)] += held
             stages[str(stage)] += held
-    path = Path(place.file or "")
-    changed = dict(own_files(facts)).get(path)
-    program = program_of(path, changed) if changed is not None else None
+    program = own_program(facts, place.file)
     uses = uses_at(program, place.line or 0) if program else ()
     makes = sum(stages[stage] for stage in (FETCH, COLLATE)) * 2 > stages.total()
     in_item = any(re.match(_ITEMS, use.around) for use in uses)

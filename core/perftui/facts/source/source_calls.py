@@ -65,8 +65,15 @@ def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
 
 def uses_of(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
     """What ``line`` of one of the ``own_files`` calls; empty for any other place."""
-    changed = dict(own_files(facts)).get(Path(file or ""))
-    return uses_at(program_of(Path(file or ""), changed), line or 0) if changed is not None else ()
+    program = own_program(facts, file)
+    return uses_at(program, line or 0) if program else ()
+
+
+def own_program(facts: Facts, file: str | None) -> Program | None:
+    """One of the ``own_files``; None for any other."""
+    path = Path(file or "")
+    changed = dict(own_files(facts)).get(path)
+    return program_of(path, changed) if changed is not None else None
 
 
 @fact

@@ -23,7 +23,7 @@ from perftui.facts.source.operator_lines import at, line_place
 from perftui.facts.source.source_calls import (
     line_without_gradients,
     matching_line,
-    own_files,
+    own_program,
     uses_of,
 )
 from perftui.facts.source.stack_profile import moments_of
@@ -40,7 +40,6 @@ from perftui.facts.step.steps import (
 from perftui.facts.step.uneven_steps import EVALUATING, slow_steps
 from perftui.run.table import Group, Table
 from perftui.script.evaluation import makes_training_data
-from perftui.script.program import Program, program_of
 from perftui.script.unchanged import repeated_at
 
 FEWEST_INSIDE = 2
@@ -214,13 +213,13 @@ def _is_own(facts: Facts, place: Place | None) -> bool:
 
 def _is_trained_on(facts: Facts, place: Place | None) -> bool:
     """Whether the loop at ``place`` acts, or generates what is trained on, by the script's text."""
-    program = _program(facts, place)
+    program = own_program(facts, place.file if place else None)
     return program is not None and makes_training_data(program, (place and place.line) or 0)
 
 
 def _repeated(facts: Facts, place: Place | None) -> str:
     """What to do about work at ``place`` that is the same in each turn of a loop; empty without."""
-    program = _program(facts, place)
+    program = own_program(facts, place.file if place else None)
     found = repeated_at(program, place.line or 0) if program and place else None
     if found is None or not isinstance(found.outer, ast.For):
         return ""
@@ -239,12 +238,6 @@ def _one_by_one(facts: Facts) -> str:
             short = f"{Path(data['file']).name}:{data.get('line')}"
             return f"the DataLoader at {short} has batch_size=1: pass a larger one, such as 256"
     return ""
-
-
-def _program(facts: Facts, place: Place | None) -> Program | None:
-    """The file of ``place``, if it is the user's own."""
-    own = (each for each in own_files(facts) if place and place.line and str(each[0]) == place.file)
-    return next((program_of(*each) for each in own), None)
 
 
 def _now_and_then(facts: Facts, stats: Evaluation) -> Lost:

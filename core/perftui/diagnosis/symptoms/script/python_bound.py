@@ -243,8 +243,8 @@ _SHOWN = 4
 
 def _loop_at(facts: Facts, line: LineShare) -> Turns | None:
     """The loop around ``line`` whose turns could all be computed at once."""
-    loops_ = (use.turns for use in uses_of(facts, line.file, line.line) if use.turns)
-    return next((turns for turns in loops_ if re.search(r"free|taught", turns.kind)), None)
+    around = (use.turns for use in uses_of(facts, line.file, line.line))
+    return next((one for one in around if one and re.search(r"free|taught", one.kind)), None)
 
 
 def _named(at: ScriptFunction | None) -> str:

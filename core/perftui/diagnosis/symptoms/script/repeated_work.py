@@ -22,10 +22,10 @@ from perftui.facts.data_loader.loader import loader_starts
 from perftui.facts.fact import Facts, NotApplicableError, fact
 from perftui.facts.place import Place
 from perftui.facts.source.lines import FEWEST_TO_NAME, LEAST_SHARE, sampled
-from perftui.facts.source.source_calls import own_files
+from perftui.facts.source.source_calls import own_program
 from perftui.facts.step.judged_step import HOST_AT_WORK, LOSS, STAGES, JudgedStep, judged_step
 from perftui.run.table import Table
-from perftui.script.program import COMPREHENSIONS, Function, Program, program_of
+from perftui.script.program import COMPREHENSIONS, Function, Program
 from perftui.script.training import trains
 from perftui.script.turns import number_of_turns
 from perftui.script.unchanged import Repeated, Work, repeated_at
@@ -138,12 +138,11 @@ def costly_lines(
     facts: Facts,
 ) -> tuple[tuple[str, Program, int, tuple[Table, Int64, float], Int64], ...]:
     """The lines with most time in the user's files, each with all samples and the rows of its."""
-    files = {str(path): (path, changed) for path, changed in own_files(facts)}
     return tuple(
-        (file, program_of(*files[file]), line, samples, rows)
+        (file, program, line, samples, rows)
         for samples in _samples(facts)
         for (file, line), rows in _lines(*samples[:2]).items()
-        if file in files
+        if (program := own_program(facts, file)) is not None
     )
 
 

@@ -292,7 +292,7 @@ ROWS = (
         sources.LIST_AS_QUEUE,
         "list.__getitem__",
         native=True,
-        given=r"\[-[\w.]+:\]$|\[1:\]$",
+        given=r"^[\w.]+\[(-[\w.]+|1):\]$",
     ),
     SlowCall(
         "sampled-from-copy",

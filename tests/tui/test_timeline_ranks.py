@@ -244,8 +244,12 @@ async def test_of_a_run_that_is_over_no_window_can_be_recorded(tmp_path: Path) -
     for steps in (0, 30):
         root = write_run(tmp_path / str(steps), steps=steps, **ENDED)
         async with opened(root, replay=True) as (app, pilot):
-            await press(pilot, "2", until="no window was profiled in this run")
+            await press(pilot, "2", until="no window was profiled:")
             assert "press c" not in text_of(app)
+            if steps:
+                # Nor at an earlier time of it.
+                await press(pilot, "P", "end", "left", "left", until=f"{steps - 1} steps, median")
+                await until_shown(pilot, "no window was profiled:")
             assert "c records" not in text_of(app)
 
 

@@ -214,7 +214,7 @@ async def test_search(host):
     await host.press("slash", *"Launch", "enter")
     assert host.selected() == 1
     assert not host.query_one(Input).display
-    assert "2 events match 'Launch'" in said(host)
+    assert "2 events match 'Launch': ; next, : previous" in said(host)
     assert "found 1/2" in host.text()
     await host.press("semicolon")
     assert host.selected() == 3

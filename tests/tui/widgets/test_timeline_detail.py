@@ -14,6 +14,7 @@ from perftui.analysis.model import Step
 from perftui.analysis.timeline.measure import measure
 from perftui.analysis.timeline.track import COUNTER, HELPERS, MARKS, THREAD, Counter, intervals
 from perftui.analysis.timeline.tracks import helper_threads, timeline_tracks
+from perftui.trace.model import PYTHON
 from perftui_tui.look.rows import plain
 from perftui_tui.screens.timeline.counters import (
     counter_cells,
@@ -32,7 +33,7 @@ from perftui_tui.screens.timeline.detail_lines import (
     summary_lines,
 )
 from perftui_tui.screens.timeline.detail_pane import Line, Target, in_two, laid_out, side_by_side
-from perftui_tui.screens.timeline.gaps import DeviceGaps, gap_lines, python_frame
+from perftui_tui.screens.timeline.gaps import DeviceGaps, call_over, gap_lines
 from perftui_tui.screens.timeline.navigation import Viewport
 from perftui_tui.screens.timeline.rows import Scene, track_rows
 from perftui_tui.screens.timeline.state import TimelineState
@@ -105,7 +106,7 @@ def test_a_gap_in_a_run_names_the_line_of_the_main_thread(state):
 
 
 def test_a_gap_in_a_trace_with_stacks_names_the_python_call(trace, make_trace):
-    assert python_frame(trace, 0, 20 * MS, 50 * MS) == ""
+    assert call_over(trace, 0, 20 * MS, 50 * MS, PYTHON) == ""
     frame = {"cat": "python_function"}
     trace = make_trace(
         ("train.py(1): <module>", 0, 0, 100 * MS, frame),
@@ -115,9 +116,9 @@ def test_a_gap_in_a_trace_with_stacks_names_the_python_call(trace, make_trace):
         ("a", 1, 0, 5 * MS),
         ("b", 1, 65 * MS, 5 * MS),
     )
-    assert python_frame(trace, 0, 5 * MS, 65 * MS) == "train.py(48): load"
-    assert python_frame(trace, 0, 80 * MS, 90 * MS) == "train.py(1): <module>"
-    assert python_frame(trace, -1, 5 * MS, 65 * MS) == ""
+    assert call_over(trace, 0, 5 * MS, 65 * MS, PYTHON) == "train.py(48): load"
+    assert call_over(trace, 0, 80 * MS, 90 * MS, PYTHON) == "train.py(1): <module>"
+    assert call_over(trace, -1, 5 * MS, 65 * MS, PYTHON) == ""
     analysis = analyse(trace)
     state = TimelineState(analysis, timeline_tracks(trace))
     state.largest_gap()
@@ -180,8 +181,26 @@ def test_a_gap_of_a_thread_in_the_data_loader_says_so(make_trace):
     state = TimelineState(analyse(trace), timeline_tracks(trace))
     inner = next(track for track in state.tracks if track.kind == THREAD and track.depth == 1)
     state.select_at(inner, 20 * MS, 21 * MS)
-    words = "nothing recorded for 40.0 ms, while the thread waits for the data loader"
+    words = "no call at this depth for 40.0 ms, while the thread waits for the data loader"
     assert said_of_gap(state, state.selected)[0] == words
+
+
+def test_a_gap_of_a_nested_row_is_told_from_idle_time(make_trace):
+    trace = make_trace(
+        ("aten::conv2d", 0, 0, 50 * MS), ("aten::pad", 0, 0, MS), ("aten::add", 0, 9 * MS, MS)
+    )
+    state = TimelineState(analyse(trace), timeline_tracks(trace))
+    nested = next(track for track in state.tracks if track.depth == 1)
+    state.select_at(nested, 5 * MS, 6 * MS)
+    assert said_of_gap(state, state.selected) == [
+        "no call at this depth for 8.00 ms",
+        "main  at 1.00 ms  inside aten::conv2d",
+    ]
+    # Of a thread only those count that the row above the tracks counts.
+    assert state.largest_gap()
+    for _ in range(4):
+        state.change_threshold(1)
+    assert not state.largest_gap()
 
 
 def test_shapes_come_first_stacks_by_frame_and_all_is_harmless():

@@ -49,7 +49,7 @@ class CounterTrack(TimelineTrack):
         """The next (1) or previous (-1) sample from the selection while it is in view, else the
         first or the last of the view."""
         counter = self.counter
-        if selected is not None and selected.end > view.start and selected.start < view.end:
+        if selected is not None and selected.is_in(view):
             if step > 0:
                 place = int(np.searchsorted(counter.start, np.int64(selected.start), side="right"))
             else:
@@ -118,8 +118,14 @@ def counter_cells(counter: Counter, view: Viewport, columns: int, glyphs: Glyphs
     style = DRAWN if is_near else HELD
     levels = [column_steps(mean, counter.top, len(ramp) - 1) for mean in means.tolist()]
     cells = [(ramp[level], style) if level else BLANK for level in levels]
-    for sample in _in_view(counter, view, columns):
-        first, last = _columns(sample, view, columns)
+    inside = int(np.searchsorted(counter.end, np.int64(view.start), side="right"))
+    behind = int(np.searchsorted(counter.start, np.int64(view.end), side="left"))
+    # More than there are columns have no words.
+    for sample in map(counter.sample, range(inside, behind) if behind - inside <= columns else ()):
+        first = view.column(max(sample.start, view.start), columns)
+        last = view.column(min(sample.end, view.end) - 1, columns)
+        # A column in the middle of which it begins is partly that of the sample before.
+        first += view.start + first * view.span // columns < sample.start
         value = value_text(sample.value, counter.unit)
         texts = (value,) if is_near else (f"{value}, {sampling(counter)}", value)
         text = next((each for each in texts if len(each) + _BESIDE <= last - first + 1), "")
@@ -136,24 +142,8 @@ def sampling(counter: Counter) -> str:
     return f"sampled every {rounded(counter.interval)}" if counter.interval else "every change"
 
 
-def _in_view(counter: Counter, view: Viewport, columns: int) -> Iterator[Sample]:
-    """The samples in view; none where they are too many to have words."""
-    first = int(np.searchsorted(counter.end, np.int64(view.start), side="right"))
-    behind = int(np.searchsorted(counter.start, np.int64(view.end), side="left"))
-    if behind - first <= columns:
-        yield from (counter.sample(place) for place in range(first, behind))
-
-
-def _columns(sample: Sample, view: Viewport, columns: int) -> tuple[int, int]:
-    """The first and the last column that a sample has for itself."""
-    first = view.column(max(sample.start, view.start), columns)
-    last = view.column(min(sample.end, view.end) - 1, columns)
-    # A column in the middle of which it begins is partly that of the sample before.
-    begins = view.start + first * view.span // columns
-    return first + (begins < sample.start), last
-
-
 _HEAD = "whole trace"
+HOLDS = "holds until the next change"
 
 
 def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
@@ -164,7 +154,15 @@ def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
         size = format_ns(selected.end - selected.start)
         title = Line(f"{counter.name}: no sample for {size}", "bold")
         return [title, Line(times, facts=True), *exactly]
-    value = _exact(sample.value, counter)
+    value, number, unit = value_text(sample.value, counter.unit), sample.value, counter.unit
+    # All digits where the words are rounded.
+    if unit in ("B", "B/s") and number >= 1000:
+        value += f" ({number:,.0f} {unit})"
+    elif not float(number).is_integer():
+        value += f" ({number:,.3f} {unit})"
+    meaning = f"sampled every {rounded(counter.interval)}, drawn until the next"
+    if counter.is_mean:
+        meaning = f"mean since the previous sample, one every {rounded(counter.interval)}"
     figures = (
         f"{counted(len(counter), 'sample' if counter.interval else 'change')} in the trace",
         f"min {value_text(counter.lowest, counter.unit)}",
@@ -173,28 +171,11 @@ def counter_lines(track: CounterTrack, selected: Selection) -> list[Line]:
     )
     return [
         Line(f"{counter.name}: {value}", "bold"),
-        Line(f"{_meaning(counter)}  {times}", facts=True),
+        Line(f"{meaning if counter.interval else HOLDS}  {times}", facts=True),
         Line("  ".join(figures), facts=True),
         Line(printable(counter.source), "dim"),
         *exactly,
     ]
-
-
-def _exact(value: float, counter: Counter) -> str:
-    """The value in words, and all of its digits where these are rounded."""
-    words = value_text(value, counter.unit)
-    if counter.unit in ("B", "B/s") and value >= 1000:
-        return f"{words} ({value:,.0f} {counter.unit})"
-    return words if float(value).is_integer() else f"{words} ({value:,.3f} {counter.unit})"
-
-
-def _meaning(counter: Counter) -> str:
-    if not counter.interval:
-        return "holds until the next change"
-    every = rounded(counter.interval)
-    if counter.is_mean:
-        return f"mean since the previous sample, one every {every}"
-    return f"sampled every {every}, drawn until the next"
 
 
 def counters_at(counters: Sequence[CounterTrack], start: int, end: int) -> list[Line]:

@@ -136,7 +136,9 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
         if key.lower() in _FIRST:
             shapes.append((_FIRST.index(key.lower()), Line(text)))
         elif key.lower() in _STACKS and str(value):
-            rest += _frames(key, str(value))
+            rest.append(Line(f"{printable(key)}:", "dim"))
+            frames = cut(str(value), _LONGEST_VALUE).replace("\n", ";").split(";")
+            rest += [Line(f"  {printable(one.strip())}") for one in frames if one.strip()]
         elif len(text) > _SHORT_VALUE:
             rest.append(Line(text))
         else:
@@ -144,13 +146,6 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[Line]:
     first = [line for _, line in sorted(shapes, key=lambda each: each[0])]
     together = [Line("  ".join(short), facts=True)] if short else []
     return [*first, *together, *rest]
-
-
-def _frames(key: str, stack: str) -> Iterator[Line]:
-    yield Line(f"{printable(key)}:", "dim")
-    for frame in cut(stack, _LONGEST_VALUE).replace("\n", ";").split(";"):
-        if frame.strip():
-            yield Line(f"  {printable(frame.strip())}")
 
 
 MOST_NAMES = 200
@@ -235,7 +230,7 @@ def _meanwhile(trace: Trace, selected: Selection, helpers: Collection[int]) -> l
         where = printable(track_label(trace, busiest.track))
         facts.append(f"{where} in operators and calls for {format_ns(busiest.time)}")
     else:
-        facts.append("no operators or calls")
+        facts.append("only ranges, no operators or calls")
     return [Line("  ".join(facts), "bold", facts=True), *name_rows(on_cpu)]
 
 

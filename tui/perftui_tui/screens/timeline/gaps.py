@@ -14,7 +14,7 @@ from perftui.analysis import kinds
 from perftui.analysis.gpu_idle.gaps import MOST
 from perftui.analysis.kernels.names import shown_name
 from perftui.analysis.model import Gap, TraceAnalysis
-from perftui.analysis.timeline.track import DEVICE, WHOLE, TimelineTrack
+from perftui.analysis.timeline.track import DEVICE, THREAD, WHOLE, TimelineTrack
 from perftui.analysis.timeline.tracks import device_label
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import line_of_gap
@@ -81,16 +81,22 @@ def draw_gaps(
         width, gap = behind - first, gaps.over(device, start, end)
         row = gap.operator_row if gap else NONE
         inside = "" if row == NONE else narrow(printable(trace.name_of(row)))
-        label = gap_label(end - start, gap.cause.value if gap else "", width, inside)
+        what = "no call" if is_nested(track) else "idle"
+        label = gap_label(what, end - start, gap.cause.value if gap else "", width, inside)
         put(cells, first, bracketed(label, width, start < view.start, end > view.end), "gap")
 
 
-def gap_label(idle: int, cause: str, width: int, inside: str) -> str:
+def is_nested(track: TimelineTrack) -> bool:
+    """Whether a gap on the track only means that no call is as deep: its thread may be busy."""
+    return track.kind == THREAD and track.depth > 0
+
+
+def gap_label(what: str, length: int, cause: str, width: int, inside: str) -> str:
     """The longest label in ``width`` cells with its brackets; ``inside`` is the host's operator."""
-    size = format_ns(idle)
+    size = f"{what} {format_ns(length)}"
     causes = (cause, *SHORT_NAMES.get(cause, ())) if cause else ()
-    candidates = [f" idle {size} {cause} in {inside} "] if cause and inside else []
-    candidates += [*(f" idle {size} {word} " for word in causes), f" idle {size} ", f" {size} "]
+    candidates = [f" {size} {cause} in {inside} "] if cause and inside else []
+    candidates += [*(f" {size} {word} " for word in causes), f" {size} ", f" {format_ns(length)} "]
     return next((label for label in candidates if len(label) + 2 <= width), "")
 
 
@@ -135,13 +141,17 @@ def gap_lines(
     # Ranges, and what overlaps on a stream, leave blanks while the stream itself is at work.
     is_stream = selected.track.kind in (DEVICE, WHOLE) and selected.track.depth == 0
     if gap is None and not is_stream:
-        where, why = printable(selected.track.label), ""
+        where, why, inside = printable(selected.track.label), "", ""
+        if is_nested(selected.track):
+            inside = call_over(trace, selected.track.track, selected.start, selected.end)
         waits = kinds.busy(trace, kinds.input_wait(trace) & (trace.track == selected.track.track))
         start, end = np.array([selected.start]), np.array([selected.end])
         if 2 * waits.within(start, end)[0] > selected.end - selected.start:
             why = ", while the thread waits for the data loader"
-        head = Line(f"nothing recorded for {size}{why}", "bold")
-        return [head, Line(f"{where}  {times}", facts=True)]
+        what = f"no call at this depth for {size}" if inside else f"nothing recorded for {size}"
+        name = fmt.middle(phase_label(printable(inside)), _LONGEST_NAME)
+        place = f"{where}  {times}" + (f"  inside {name}" if inside else "")
+        return [Line(what + why, "bold"), Line(place, facts=True)]
     if gap is None:
         why = _why_no_gap(analysis, device, selected)
         return [Line(f"stream idle {size}", "bold"), Line(f"{times}  {why}", facts=True)]
@@ -164,29 +174,29 @@ def _main_thread(
         line, samples = thread.lines[0], fmt.several(thread.samples, "sample")
         held = share(line.held, gap.duration)
         return [Line(f"main thread at {line.source} for {held} of the gap ({samples})", "warn")]
-    frame = python_frame(analysis.trace, main_track, gap.start, gap.end)
+    frame = call_over(analysis.trace, main_track, gap.start, gap.end, PYTHON)
     return [Line(f"main thread in {printable(frame)}", "warn")] if frame else []
 
 
-def python_frame(trace: Trace, trace_track: int, start: int, end: int) -> str:
-    """The innermost Python call of a thread that is open over more than half of an interval, as the
-    profiler names it: ``train.py(48): load``. Empty in traces without stacks.
+def call_over(trace: Trace, trace_track: int, start: int, end: int, category: str = "") -> str:
+    """The innermost call of a thread, of ``category`` if given, that is open over more than half of
+    an interval, as the profiler names it: ``train.py(48): load``. Empty where there is none.
 
     What covers more than half of an interval covers its middle: of the rows that began before it
     the last, or one of its callers; behind a range outside the call stack the row before it."""
-    if PYTHON not in trace.categories or trace_track == NONE:
+    if trace_track == NONE or (category and category not in trace.categories):
         return ""
     low = int(np.searchsorted(trace.track, trace_track))
     high = int(np.searchsorted(trace.track, trace_track, side="right"))
     middle = np.int64((start + end) // 2)
     row = low + int(np.searchsorted(trace.start[low:high], middle, side="right")) - 1
-    is_python = trace.categories.index(PYTHON)
+    wanted = trace.categories.index(category) if category else NONE
     for _ in range(_MOST_ROWS):
         if row < low:
             break
         begins, ends = int(trace.start[row]), int(trace.start[row] + trace.duration[row])
         over = 2 * (min(ends, end) - max(begins, start)) > end - start
-        if over and trace.category[row] == is_python:
+        if over and wanted in (NONE, trace.category[row]):
             return trace.name_of(row)
         caller = int(trace.parent[row])
         row = row - 1 if caller == NONE else caller

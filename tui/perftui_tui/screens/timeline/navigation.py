@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from perftui.analysis.kernels.names import short_name
-from perftui.analysis.model import Gap, Step
 from perftui.analysis.timeline.track import HELPERS, WHOLE, TimelineTrack
 from perftui.trace.model import KERNEL, NONE, Int64, Trace
 
@@ -96,6 +95,9 @@ class Selection:
     def is_gap(self) -> bool:
         return self.row == NONE
 
+    def is_in(self, view: Viewport) -> bool:
+        return self.end > view.start and self.start < view.end
+
 
 @dataclass(frozen=True)
 class TimeMarks:
@@ -130,45 +132,21 @@ def neighbour(
 ) -> Selection | None:
     """The next (1) or previous (-1) event from the selection, or the view's edge, if any."""
     index = track.index
-    time = _from(selected, view, step)
+    time = np.int64(begin_of(selected, view, step))
     if step > 0:
-        place = int(np.searchsorted(index.start, np.int64(time), side="right"))
+        place = int(np.searchsorted(index.start, time, side="right"))
     else:
-        place = int(np.searchsorted(index.start, np.int64(time), side="left")) - 1
+        place = int(np.searchsorted(index.start, time, side="left")) - 1
     if selected is not None and selected.track is track and not selected.is_gap:
         place = place_of(track, selected.row) + step
     return event(trace, track, int(index.rows[place])) if 0 <= place < len(index) else None
 
 
-def _from(selected: Selection | None, view: Viewport, step: int) -> int:
-    """Where a search begins: the selection, while it is in view."""
-    if selected is not None and selected.end > view.start and selected.start < view.end:
+def begin_of(selected: Selection | None, view: Viewport, step: int) -> int:
+    """The time where a search begins: the selection, while it is in view, else an edge of that."""
+    if selected is not None and selected.is_in(view):
         return selected.start
     return view.start - 1 if step > 0 else view.end
-
-
-def next_gap(
-    track: TimelineTrack, selected: Selection | None, view: Viewport, threshold: int, step: int
-) -> Selection | None:
-    """The next (1) or previous (-1) gap of at least ``threshold`` on ``track``, None at its end."""
-    time = _from(selected, view, step)
-    search = track.index.next_gap if step > 0 else track.index.previous_gap
-    gap = search(time, threshold)
-    return None if gap is None else Selection(*gap, NONE, track)
-
-
-def largest_gap(
-    track: TimelineTrack, device: int, gaps: Sequence[Gap], selected: Selection | None
-) -> Selection | None:
-    """The largest gap of the device or thread; again, the next smaller. Longest ``gaps`` first."""
-    own = [(gap.start, gap.end) for gap in gaps if gap.device == device != NONE]
-    if not own:
-        ends, starts = track.index.end[:-1], track.index.start[1:]
-        order = np.argsort(ends - starts, kind="stable")[: np.count_nonzero(starts > ends)]
-        own = list(zip(ends[order].tolist(), starts[order].tolist(), strict=True))
-    at = selected and selected.is_gap and (selected.start, selected.end)
-    place = own.index(at) + 1 if at in own else 0
-    return Selection(*own[place % len(own)], NONE, track) if own else None
 
 
 def place_of(track: TimelineTrack, row: int) -> int:
@@ -190,24 +168,6 @@ def same_name(trace: Trace, row: int, step: int) -> int:
         if len(found):
             return row + step * (done + int(found[0]) + 1)
     return NONE
-
-
-def next_step(
-    steps: Sequence[Step], selected: Selection | None, view: Viewport, step: int
-) -> Step | None:
-    """The step after (1) or before (-1) where the person is.
-
-    That is the selection while it is in view, else the middle of the view; of all of the trace, its
-    beginning and its end."""
-    if selected is not None and selected.end > view.start and selected.start < view.end:
-        time = selected.start
-    elif view.span == view.last - view.first:
-        time = view.first - 1 if step > 0 else view.last
-    else:
-        time = (view.start + view.end) // 2
-    if step > 0:
-        return next((one for one in steps if one.start > time), None)
-    return next((one for one in reversed(steps) if one.start < time), None)
 
 
 def track_of(tracks: Sequence[TimelineTrack], trace: Trace, row: int) -> TimelineTrack | None:

@@ -30,7 +30,7 @@ from perftui_tui.reading.snapshot import name_within
 from perftui_tui.screens.timeline import navigation
 from perftui_tui.screens.timeline.counters import CounterTrack, counter_cells, track_labels
 from perftui_tui.screens.timeline.gaps import bracketed, draw_gaps, largest_gap_row
-from perftui_tui.screens.timeline.navigation import Matches, Selection, TimeMarks, Viewport
+from perftui_tui.screens.timeline.navigation import Selection, TimeMarks, Viewport
 from perftui_tui.screens.timeline.state import Phases, TimelineState
 from perftui_tui.screens.timeline.track_cells import (
     BLANK,
@@ -148,7 +148,10 @@ def head_rows(scene: Scene, state: TimelineState, width: int) -> dict[str, Row]:
     if state.matches is not None:
         begun = np.searchsorted(state.matches.starts, edges(view.start, view.end, columns))
         found = [("▾", "match-mark") if count else BLANK for count in np.diff(begun).tolist()]
-        rows.append((FOUND, _match_label(state.matches, state.selected), found))
+        place = state.matches.place(state.selected.row) if state.selected else None
+        count = format_count(len(state.matches))
+        of_all = () if place is None else (f"found {place + 1:,}/{count}", f"{place + 1:,}/{count}")
+        rows.append((FOUND, (*of_all, f"found {count}", count, "found"), found))
     drawn: dict[str, Row] = {}
     for name, words, cells in rows:
         # The first that fits: a number that is cut is a wrong one.
@@ -181,17 +184,11 @@ def _ruler(view: Viewport, columns: int, mark: Selection | None) -> list[Cell]:
         put(cells, 0, text, "muted")
         return cells
     place = view.column((mark.start + mark.end) // 2, columns)
-    put(cells, 0, _without_label_at(text, place), "muted")
+    # Half a label is a wrong number.
+    text = _LABEL.sub(lambda m: " " * len(m[0]) if place in range(*m.span()) else m[0], text)
+    put(cells, 0, text, "muted")
     put(cells, place, "▼", "pointer")
     return cells
-
-
-def _without_label_at(text: str, place: int) -> str:
-    """``text`` with the label that covers ``place`` blanked: half a label is a wrong number."""
-    for label in _LABEL.finditer(text):
-        if label.start() <= place < label.end():
-            return text[: label.start()] + " " * len(label.group()) + text[label.end() :]
-    return text
 
 
 def _steps(scene: Scene, view: Viewport, columns: int) -> list[Cell]:
@@ -231,13 +228,6 @@ def _range(marks: TimeMarks, view: Viewport, columns: int) -> list[Cell]:
         put(cells, low, bracketed("", room, first < 0, last >= columns), "mark")
     put(cells, high + 1 if high + len(size) < columns else low - len(size), size, "mark")
     return cells
-
-
-def _match_label(matches: Matches, selected: Selection | None) -> tuple[str, ...]:
-    place = matches.place(selected.row) if selected is not None else None
-    count = format_count(len(matches))
-    of_all = () if place is None else (f"found {place + 1:,}/{count}", f"{place + 1:,}/{count}")
-    return *of_all, f"found {count}", count, "found"
 
 
 STYLE = "arrow"

@@ -35,9 +35,9 @@ class TimelineScreen(RunScreen):
         "sets a mark, a second {timeline.mark} measures the range between them (or drag on the "
         "ruler, or with shift). {timeline.hide} hides, {timeline.reorder(1)} and "
         "{timeline.reorder(-1)} move and {timeline.pin} pins a track, {timeline.search.all_ranks} "
-        "shows all ranks. {timeline.search.search} searches. The details of the selection are at "
-        "the bottom: {timeline.search.scroll_detail(1)} scrolls them, "
-        "{timeline.search.copy_detail} copies them."
+        "shows all ranks. {timeline.search.search} searches, {timeline.match(1)} goes to the next "
+        "match. The details of the selection are at the bottom: "
+        "{timeline.search.scroll_detail(1)} scrolls, {timeline.search.copy_detail} copies them."
     )
 
     def body(self) -> Iterable[Widget]:
@@ -55,7 +55,7 @@ class TimelineScreen(RunScreen):
     def show(self, snapshot: Snapshot) -> None:
         """Hand over the window; the same again leaves the view where it is."""
         view = self.query_one(TimelineView)
-        view.run = snapshot.run
+        view.run, view.goes_on = snapshot.run, snapshot.goes_on
         view.rank = snapshot.rank_number
         # The traces that can be shown beside the one of the snapshot, itself among them.
         if snapshot.run is None:

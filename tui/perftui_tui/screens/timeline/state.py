@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from perftui.analysis.intervals import Intervals
 from perftui.analysis.model import Step, TraceAnalysis
 from perftui.analysis.steps import slow_steps
@@ -134,27 +136,38 @@ class TimelineState(TrackList):
         sample = track.neighbour(self.selected, view, step)
         done = self.select(sample)
         # The view stays where any of the sample is seen: it may be far longer.
-        if sample and sample.end > view.start and sample.start < view.end:
+        if sample and sample.is_in(view):
             self.view = view
         return done
 
     def next_gap(self, step: int) -> bool:
-        """Select the next (1) or previous (-1) gap of the track, close enough to be seen."""
-        gap = navigation.next_gap(self.track, self.selected, self.view, self.threshold, step)
-        return self.select(gap) and self._close_in()
+        """Select the next (1) or previous (-1) gap of the track from the threshold on."""
+        index, begin = self.track.index, navigation.begin_of(self.selected, self.view, step)
+        search = index.next_gap if step > 0 else index.previous_gap
+        return self._select_gap(search(begin, self.threshold))
 
     def largest_gap(self) -> bool:
-        """Select the largest gap of the track's device; again, the next smaller."""
-        of_trace = self.track.kind != COUNTER
-        device = self.trace.tracks[self.track.track].device if of_trace else NONE
-        gap = navigation.largest_gap(self.track, device, self.analysis.gaps, self.selected)
-        return self.select(gap) and self._close_in()
+        """Select the largest gap of the track's device, or of the track from the threshold on;
+        again, the next smaller."""
+        track, selected = self.track, self.selected
+        device = NONE if track.kind == COUNTER else self.trace.tracks[track.track].device
+        own = [(gap.start, gap.end) for gap in self.analysis.gaps if gap.device == device != NONE]
+        if not own:
+            ends, starts = track.index.end[:-1], track.index.start[1:]
+            longest_first = np.argsort(ends - starts, kind="stable")
+            order = longest_first[: np.count_nonzero(starts - ends >= self.threshold)]
+            own = list(zip(ends[order].tolist(), starts[order].tolist(), strict=True))
+        at = selected and selected.is_gap and (selected.start, selected.end)
+        place = own.index(at) + 1 if at in own else 0
+        return self._select_gap(own[place % len(own)] if own else None)
 
-    def _close_in(self) -> bool:
-        selected = self.selected
-        if selected is not None and (selected.end - selected.start) * _SEEN_SHARE < self.view.span:
-            middle = (selected.start + selected.end) // 2
-            self.view = self.view.fitted(selected.start, selected.end).zoomed(5, middle)
+    def _select_gap(self, gap: tuple[int, int] | None) -> bool:
+        """Select a gap of the track, close enough to be seen; False where there is none."""
+        if gap is None:
+            return False
+        self.select(Selection(*gap, NONE, self.track))
+        if (gap[1] - gap[0]) * _SEEN_SHARE < self.view.span:
+            self.view = self.view.fitted(*gap).zoomed(5, sum(gap) // 2)
         return True
 
     def follow_launch(self, step: int) -> bool:
@@ -173,9 +186,14 @@ class TimelineState(TrackList):
         return self.select_row(navigation.same_name(self.trace, self.selected.row, step))
 
     def next_step(self, step: int, *, is_slow: bool = False) -> bool:
-        """Show the next (1) or previous (-1) step, or the next that is slower than the others."""
-        steps = slow_steps(self.steps) if is_slow else self.steps
-        found = navigation.next_step(steps, self.selected, self.view, step)
+        """Show the next (1) or previous (-1) step, or the next that is slower than the others, from
+        the selection on while it is in view, else from the middle of a part of the trace."""
+        steps, view, selected = self.steps, self.view, self.selected
+        begin = (view.start + view.end) // 2
+        if (selected and selected.is_in(view)) or view.span == view.last - view.first:
+            begin = navigation.begin_of(selected, view, step)
+        every = (slow_steps(steps) if is_slow else steps)[::step]
+        found = next((one for one in every if (one.start - begin) * step > 0), None)
         if found is None:
             return False
         if not self.select_row(found.row):

@@ -317,23 +317,17 @@ class _Drawing:
         left = int(np.searchsorted(self.times, start, side="left"))
         right = int(np.searchsorted(self.times, end, side="right")) - 1
         is_edged = self.glyphs.edges and self._draw_edges(start, end, left, right, style)
-        if start >= self.times[0] and not is_edged:
-            left = self._mark_start(left, right, style)
+        least = 1 if self._is_lettered else self.event_style.marked_from
+        is_marked = self._is_lettered or self.glyphs.edges
+        if start >= self.times[0] and not is_edged and is_marked and right - left >= least:
+            # Told from the event that it follows.
+            self.cells[left] = ("[", style) if self._is_lettered else ("▏", f"{style}-name")
+            left += 1
         if right - left >= self.event_style.named_from:
             label = self.event_style.label(row, right - left)
             # Letters behind a word would be read as part of it.
             blank = " " if label and self.event_style.needs_colour and self._is_lettered else ""
             put(self.cells, left, f"{label}{blank}"[: right - left], f"{style}-name")
-
-    def _mark_start(self, left: int, right: int, style: str) -> int:
-        """Mark the start of an event that follows another; returns the cell of its name."""
-        if right > left and self._is_lettered:
-            self.cells[left] = ("[", style)
-            return left + 1
-        if self.glyphs.edges and right - left >= self.event_style.marked_from:
-            self.cells[left] = ("▏", f"{style}-name")
-            return left + 1
-        return left
 
     def _draw_edges(self, start: int, end: int, left: int, right: int, style: str) -> bool:
         """The cells that the event fills in part, where it is alone in them; whether its start

@@ -233,8 +233,13 @@ class TrackList:
         self._open_trace_tracks = dict(before._open_trace_tracks)
         self._open_helpers = set(before._open_helpers)
         self.track_rows, self.top = before.track_rows, before.top
+
+        def place(track: TimelineTrack) -> tuple[object, ...]:
+            name = (track.label,) if track.kind == COUNTER else (track.track, track.depth)
+            return track.kind, *name
+
         every = (each for group in self._groups.values() for each in group)
-        same = [each for each in every if _same_place(each, before.track)]
+        same = [each for each in every if place(each) == place(before.track)]
         self.track = same[0] if same else self.track
         self._reveal_track()
 
@@ -324,10 +329,3 @@ class TrackList:
         if track not in self._shown_tracks():
             self._open_trace_tracks[track.track] = True
         self._reveal_track()
-
-
-def _same_place(one: TimelineTrack, other: TimelineTrack) -> bool:
-    """Whether two tracks show the same of two traces, of which one has grown into the other."""
-    if COUNTER in (one.kind, other.kind):
-        return (one.kind, one.label) == (other.kind, other.label)
-    return (one.track, one.depth, one.kind) == (other.track, other.depth, other.kind)

@@ -90,7 +90,7 @@ NO_TRACE = (
 STEPS_ALONE = (
     "no window has been profiled yet: {app.capture} records what runs on each thread and stream"
 )
-NEVER_PROFILED = "no window was profiled in this run: what ran on each thread is unknown"
+NEVER_PROFILED = "no window was profiled: what ran on each thread is unknown"
 OF_STEPS = (
     "These are the steps recorded so far. The duration of each phase is exact; the order of the "
     "phases within a step is not recorded."
@@ -109,6 +109,8 @@ class TimelineView(Vertical):
     _detail = getters.query_one(DetailPane)
     run: RunSnapshot | None = None
     """The run that the trace is a window of."""
+    goes_on = False
+    """Whether the run can still record a window."""
     rank = 0
     """The rank whose window it is."""
     _detailed: Selection | None = None
@@ -193,7 +195,7 @@ class TimelineView(Vertical):
         empty = analysis is None or not len(analysis.trace)
         self.set_class(empty, "-empty")
         if self._is_read:
-            is_over = self.run is not None and self.run.manifest.status.is_over
+            is_over = self.run is not None and not self.goes_on
             missing = NEVER_PROFILED if is_over else hint(NO_TRACE)
             text = missing if analysis is None else EMPTY_TRACE
             self.query_one("#timeline-empty", Static).update(text)
@@ -256,18 +258,18 @@ class TimelineView(Vertical):
             state = None
             if analysis is not None:
                 state = prepare(analysis, self._order, counters(Facts(run, analysis, self.rank)))
-            self._deliver(self._show_steps, state, run)
+            self._deliver(self._show_steps, state)
         finally:
             self._deliver(self._pace.done, rest_after(monotonic() - began))
 
-    def _show_steps(self, state: TimelineState | None, run: RunSnapshot) -> None:
+    def _show_steps(self, state: TimelineState | None) -> None:
         if self._given is not None or not self.is_attached:
             return
         if state is None:
             self._analysis, self._notes = None, ()
             self._load()
             return
-        text = NEVER_PROFILED if run.manifest.status.is_over else hint(STEPS_ALONE)
+        text = hint(STEPS_ALONE) if self.goes_on else NEVER_PROFILED
         self._analysis, self._notes = state.analysis, (Line(text, "warn"), Line(OF_STEPS))
         self.remove_class("-empty")
         self._show_tracks(state)
@@ -490,6 +492,8 @@ class TimelineView(Vertical):
             return
         state.matches = found
         text = f"{counted(len(found), 'event matches', 'events match')} {found.needle!r}"
+        if len(found) > 1:
+            text += hint(": {timeline.match(1)} next, {timeline.match(-1)} previous")
         self.notify(text, timeout=3, markup=False)
         if len(found):
             missing = "no event has that name"

@@ -86,6 +86,8 @@ _KIND_CSS = " ".join(
 
 _KEY_ZOOM, _WHEEL_ZOOM = 0.5, 0.8
 
+_SHORTER = ": {timeline.threshold(-1)} shows shorter ones too"
+
 _PAN, _RANGE, _MAP = "pan", "range", "map"
 
 
@@ -158,8 +160,8 @@ class Timeline(RowView, can_focus=True):
     action_pan = _action(TimelineState.pan)
     action_track = _action(TimelineState.move_track)
     action_edge = _action(TimelineState.to_edge)
-    action_gap = _action(TimelineState.next_gap, "no more gaps that long on this track")
-    action_largest_gap = _action(TimelineState.largest_gap, "no gaps on this track")
+    action_gap = _action(TimelineState.next_gap, f"no more gaps that long on this track{_SHORTER}")
+    action_largest_gap = _action(TimelineState.largest_gap, f"no gap that long here{_SHORTER}")
     action_event = _action(TimelineState.next_event, "no more events on this track")
     action_fit = _action(TimelineState.fit)
     action_whole = _action(TimelineState.whole)
@@ -211,7 +213,7 @@ class Timeline(RowView, can_focus=True):
             return
         marks = self.state.marks
         if change(self.state) is False and missing:
-            self.notify(missing, timeout=3, markup=False)
+            self.notify(hint(missing), timeout=3, markup=False)
         self.changed()
         if self.state.marks != marks:
             self.post_message(self.Marked())

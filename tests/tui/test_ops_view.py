@@ -149,8 +149,12 @@ async def test_cpu_time_first_where_there_is_none(tmp_path):
     async with showing(analyse(load_trace(write_trace(tmp_path, gpu=False))), (100, 20)) as app:
         assert "own CPU ▼" in app.lines()[0]
         assert "GPU" not in app.lines()[0]
+        assert app.view.useless == {"kernels", "roofline"}
         await app.pilot.press("k")
         assert "no GPU activity" in app.lines()[1]
+        assert {"save", "open"} < app.view.useless
+        await app.pilot.press("t")
+        assert ["no GPU activity" in one.message for one in app._notifications] == [True]
 
 
 async def test_a_click_on_a_title_sorts_and_the_mark_is_beside_every_title(host):
@@ -179,6 +183,10 @@ async def test_the_filter_works_as_you_type_and_counts(host):
     assert host.lines()[-1].startswith("2 of 4 ops")
     await host.pilot.press("enter", "down", "escape")
     assert len(host.names()) == 4
+    await host.pilot.resize_terminal(72, 30)
+    await host.pilot.press("slash", *"add")
+    assert host.said("#ops-title").endswith("2 of 4 match")
+    await host.pilot.press("escape")
     assert host.query_one(Input).value == ""
     assert not host.query_one(Input).display
 

@@ -120,7 +120,9 @@ async def test_a_name_is_typed_and_stays_and_deleting_asks_first(shown: Path, ru
         await press(pilot, "9", until=NAME)
         await press(pilot, "n", *"big batch", "enter", until="▶ big batch  20231114")
         assert list_runs(runs)[0].manifest.name == "big batch"
-        await pilot.press("n", "x", "escape")
+        await press(pilot, "n", "x", until="enter Submit  escape Close")
+        assert "Filter" not in text_of(app)
+        await pilot.press("escape")
         await pilot.pause(0.3)
         assert list_runs(runs)[0].manifest.name == "big batch"
         assert app.focused.id == "runs-table"

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from perftui.trace.text import printable
 from perftui_tui.actions.host import Host
@@ -174,13 +175,20 @@ class RunScreen(Screen[None]):
 
     @property
     def active_bindings(self) -> dict[str, ActiveBinding]:
-        """The bindings; useless ones leave the footer but still answer with the reason."""
-        useless = self.useless_actions()
+        """The bindings; useless ones leave the footer but still answer with the reason. While one
+        types the footer has the keys that end that."""
+        useless, every = set(self.useless_actions()), super().active_bindings
+        if isinstance(self.focused, Input):
+            useless = {one.binding.action for one in every.values()}
+            for key in every.keys() & {"enter", "escape"}:
+                binding = replace(every[key].binding, show=True, key_display=key)
+                useless.discard(binding.action)
+                every[key] = every[key]._replace(binding=binding)
         return {
             key: active._replace(binding=replace(active.binding, show=False))
             if active.binding.action in useless
             else active
-            for key, active in super().active_bindings.items()
+            for key, active in every.items()
         }
 
     def useless_actions(self) -> frozenset[str]:

@@ -218,7 +218,7 @@ class VirtualTable(ScrollView, can_focus=True):
         position = y - 1 + self.scroll_offset.y
         if position < len(self.order):
             return self._row(int(self.order[position]), position == self.cursor)
-        lines = self._empty(width)
+        lines = [plain(line) for line in wrap(self.why_empty, width)]
         return self._line(lines[y - 1] if y <= len(lines) else "", "virtual-table--empty")
 
     def _line(self, text: str, component: str) -> Strip:
@@ -262,9 +262,8 @@ class VirtualTable(ScrollView, can_focus=True):
             for column, width in columns
         )
 
-    def _empty(self, width: int) -> list[str]:
-        """Why there is no row, in as many lines as that takes."""
-        if len(self.order):
-            return []
-        none = f"no name contains '{self._needle}'"
-        return [plain(line) for line in wrap(none if len(self.data) else self.data.empty, width)]
+    @property
+    def why_empty(self) -> str:
+        """Why there is no row; empty where there is one."""
+        none = f"no name contains '{self._needle}'" if len(self.data) else self.data.empty
+        return "" if len(self.order) else none

@@ -17,13 +17,7 @@ from perftui.analysis.kernels.category import TensorCoreTime, tensor_core_time
 from perftui.analysis.kernels.metrics import LaunchShapes, launch_shapes
 from perftui.analysis.kernels.names import short_name
 from perftui.analysis.model import OpTable, TraceAnalysis
-from perftui.analysis.ops.call_detail import (
-    Detail,
-    Part,
-    open_group,
-    open_kernel,
-    parts_of,
-)
+from perftui.analysis.ops.call_detail import Detail, Part, open_group, open_kernel, parts_of
 from perftui.analysis.ops.call_groups import By, Grouped, OpArguments, grouped, op_arguments
 from perftui.analysis.ops.call_paths import CallPaths
 from perftui.format import middle

@@ -121,6 +121,20 @@ class OpsView(Vertical):
         return self
 
     @property
+    def useless(self) -> set[str]:
+        """Actions that have no row to do anything with, or nothing to show in its place."""
+        content = self._content
+        has_kernels = content is None or len(content.analysis.kernels) > 0
+        without_rows = set() if len(self._table.data) else {"open", "sort(-1)", "save", "filter"}
+        return without_rows if has_kernels else without_rows | {"kernels", "roofline"}
+
+    def _selected_row(self) -> int | None:
+        """The row under the cursor; says why there is none."""
+        if self._table.why_empty:
+            self.notify(self._table.why_empty, markup=False)
+        return self._table.selected_row
+
+    @property
     def _tree(self) -> CallTreeState | None:
         if self._content is None or not self.is_tree or self.table is not Table.OPS:
             return None
@@ -134,6 +148,7 @@ class OpsView(Vertical):
         # A tree finds what leads to a match itself.
         self._table.filter("" if data.parents is not None else self._filter.value)
         self._update_titles()
+        self.screen.refresh_bindings()
 
     watch_table = watch_by = watch_is_tree = _refresh
 
@@ -226,8 +241,10 @@ class OpsView(Vertical):
         title = "  ".join(parts)
         if self.page.is_open:
             title = f"{tables} > {self.page.title}   {shown_key('ops.detail.leave')}: back"
-        # The footer has the keys of the others.
-        return title if cell_len(title) <= self.size.width else title.replace(tables, chosen, 1)
+        # The footer has the keys of the others; then the window gives way.
+        short = title.replace(tables, chosen, 1)
+        shorter = (title, short, short.removesuffix(f"  {self._note}"))
+        return next((one for one in shorter if cell_len(one) <= self.size.width), shorter[-1])
 
     # The selected row
 
@@ -241,8 +258,8 @@ class OpsView(Vertical):
             self.action_open()
 
     def action_open(self) -> None:
-        row, content, data = self._table.selected_row, self._content, self._table.data
-        if content is None or row is None or self.page.is_open:
+        content, data = self._content, self._table.data
+        if content is None or self.page.is_open or (row := self._selected_row()) is None:
             return
         if self.table in (Table.RANGES, Table.CALLS):
             self.action_timeline()
@@ -272,8 +289,8 @@ class OpsView(Vertical):
         self._update_titles()
 
     def action_timeline(self) -> None:
-        row, content = self._table.selected_row, self._content
-        if row is None or content is None or self.page.is_open:
+        content = self._content
+        if content is None or self.page.is_open or (row := self._selected_row()) is None:
             return
         longest = content.longest(self.table, self.by, row, is_tree=self._tree is not None)
         self.post_message(OpsDetail.RowChosen(longest))
@@ -331,10 +348,10 @@ class OpsView(Vertical):
     def action_heaviest(self) -> None:
         if not self.is_tree or self.table is not Table.OPS:
             self.action_tree()
-        tree = self._tree
+        tree, row = self._tree, self._selected_row()
         if tree is None:
             return
-        path = tree.open_top_path(self._table.selected_row)
+        path = tree.open_top_path(row)
         self._refresh()
         self._select_path(path)
 
@@ -384,8 +401,8 @@ class OpsView(Vertical):
             copy_text(self.app, csv_text(self._table.data, self._table.order), "the table")
         elif self.page.is_open:
             copy_text(self.app, self.page.text, "the page")
-        elif self._table.selected_name is not None:
-            copy_text(self.app, self._table.selected_name, "the name")
+        elif (row := self._selected_row()) is not None:
+            copy_text(self.app, self._table.data.names[row], "the name")
 
 
 class OpsScreen(RunScreen):
@@ -421,6 +438,12 @@ class OpsScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         yield OpsView(id="ops-view")
+
+    def useless_actions(self) -> frozenset[str]:
+        useless = super().useless_actions()
+        return useless.union(
+            *(view.useless for view in self.query(OpsView) if view.query(OpsTable))
+        )
 
     def show(self, snapshot: Snapshot) -> None:
         """Hand over a window once."""
@@ -460,8 +483,8 @@ def window_note(snapshot: Snapshot) -> str:
         return f"window at step {step}" if step.isdecimal() else snapshot.analysis.trace.path.name
     if rank is not None and rank.windows:
         return "the newest window is being read"
-    if snapshot.phase.is_live:
+    if snapshot.goes_on:
         return hint(
             "no window profiled yet: one follows the warm-up, {app.capture} profiles one now"
         )
-    return "this run has no profiled window"
+    return "no window was profiled"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from perftui.facts.gpu.cards import MemoryUse, gpu_memory
 from perftui.run.columns import EVENT_COLUMNS
 from perftui.run.journal import JournalWriter
 from perftui.run.layout import RankLayout, RunLayout
+from perftui.run.reader import RunSnapshot
 from perftui_tui.look.rows import plain, width
 from perftui_tui.reading.snapshot import Phase, Snapshot
 from perftui_tui.reading.view import RunView
@@ -31,7 +32,7 @@ from perftui_tui.screens.memory.allocations import (
     row_of,
     stacked,
 )
-from perftui_tui.screens.memory.chart import host_rows, memory_chart, memory_now
+from perftui_tui.screens.memory.chart import host_rows, memory_chart, memory_now, processes_chart
 from tests.core.trace.memory_files import Allocator, snapshot
 from tests.facts_given import knowing
 from tests.traces.events import cpu, mark, memory, write
@@ -426,3 +427,15 @@ def test_the_size_of_what_can_run_out_stands_under_capacity(tmp_path: Path) -> N
     machine = next(line for line in rows if line.startswith("machine in use"))
     end = head.index("capacity") + len("capacity")
     assert machine[:end].endswith("64.0 GiB")
+
+
+def test_processes_that_hold_nothing_or_everything_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held = np.array([2.0, 3.0]) * GIB
+    sizes = {"ranks_rss": held, "rss": held, "workers_rss": 0 * held, "rest_rss": 0 * held}
+    table = {f"processes.{name}": samples for name, samples in sizes.items()}
+    monkeypatch.setattr("perftui_tui.screens.memory.chart.table_of", lambda _: table)
+    alone = replace(shown(None), run=cast("RunSnapshot", object()))
+    assert [plain(line).split()[0] for line in host_rows(alone, 100, 10)] == ["now", "all"]
+    assert plain(processes_chart(alone, 60, 6)[-1]) == "highest 3.00 GiB: ██ main 3.00 GiB"

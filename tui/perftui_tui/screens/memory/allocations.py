@@ -18,7 +18,7 @@ from perftui_tui.look.rows import Row, Span, crop, fit, joined, packed, plain, r
 from perftui_tui.reading.memory import memory_curves
 
 if TYPE_CHECKING:
-    from perftui.report.snapshots_and_ncu import AllocationSite, DeviceMemory, Peak
+    from perftui.report.snapshots_and_ncu import AllocationSite, DeviceMemory
     from perftui_tui.reading.snapshot import Snapshot
 
 BLANK = -1
@@ -148,9 +148,12 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
             size_text = row(format_bytes(size), (f"  {share(size, memory.reserved):>5}", "dim"))
             yield spread(row(("  ", ""), name), size_text, min(cells, 70))
     yield from _allocations("Held at the end, by line", memory.sites, cells)
-    if memory.peak is not None:
-        yield crop(row((_peak(memory.peak), "bold")), cells)
-        yield from _allocations("Held at the peak, by line", memory.peak.sites, cells)
+    if (peak := memory.peak) is not None:
+        when = "" if peak.absolute else " above the start of the history"
+        if peak.after_ns is not None and peak.span_ns is not None:
+            when += f", {format_ns(peak.after_ns)} into {format_ns(peak.span_ns)} of history"
+        yield crop(row((f"Peak {format_bytes(peak.bytes)}{when}", "bold")), cells)
+        yield from _allocations("Held at the peak, by line", peak.sites, cells)
     for failed in memory.failed:
         left = "" if failed.free is None else f", {format_bytes(failed.free)} free"
         yield row((f"out of memory: {format_bytes(failed.asked)} requested{left}", "bad"))
@@ -158,14 +161,6 @@ def _device(memory: DeviceMemory, cells: int) -> Iterator[Row]:
         largest = format_bytes(memory.largest_unused)
         text = f"Unused {format_bytes(memory.unused)}; largest free block {largest}"
         yield row((text, "dim"))
-
-
-def _peak(peak: Peak) -> str:
-    relative = "" if peak.absolute else " above the start of the history"
-    when = ""
-    if peak.after_ns is not None and peak.span_ns is not None:
-        when = f", {format_ns(peak.after_ns)} into {format_ns(peak.span_ns)} of history"
-    return f"Peak {format_bytes(peak.bytes)}{relative}{when}"
 
 
 def _allocations(title: str, sites: Sequence[AllocationSite], cells: int) -> Iterator[Row]:

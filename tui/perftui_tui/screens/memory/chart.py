@@ -102,11 +102,13 @@ def memory_is_level(snapshot: Snapshot) -> bool:
 
 
 def sampled(table: Table) -> Iterator[tuple[str, str, float | None, Any]]:
-    """Those of ``ROWS`` of which there is anything: name, metric, capacity if known, and the
+    """Those of ``ROWS`` of which there is anything, once: name, metric, capacity if known, and the
     samples."""
+    whole = known_in(table, RESIDENT)
     for name, column, limit in ROWS:
         known = known_in(table, column)
-        if len(known) and known.max() > 0:
+        is_whole = column != RESIDENT and np.array_equal(known, whole)
+        if len(known) and known.max() > 0 and not is_whole:
             capacity = known_in(table, limit)
             yield name, column, float(capacity[-1]) if len(capacity) else None, known
 
@@ -152,12 +154,15 @@ def processes_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row
     when = "now" if snapshot.phase.is_live else "highest"
     items = [
         row((role.glyph * 2, role.style), f" {role.label} {format_bytes(size)}")
-        for role, size in zip(ROLES, held, strict=True)
+        for role, size, over_time in zip(ROLES, held, sizes, strict=True)
+        if role is ROLES[0] or over_time.any()
     ]
     items[0] = (*row((f"{when} {format_bytes(sum(held))}: ", "dim")), *items[0])
     return [*drawn, times_row, *packed(items, cells)[:1]]
 
 
+NO_MEMORY_IN_A_TRACE = "This trace has no memory by step: perftui train.py records it."
+NO_STEP = "No step yet: memory is read at the end of each step."
 NO_GPU_MEMORY = (
     "No GPU memory was recorded: PyTorch did not use CUDA in this run. Shown is the memory of the "
     "training's processes."
@@ -180,7 +185,8 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
         # The parts below say all that is known.
         return []
     if use is None:
-        return wrap(_why_none(snapshot), cells, "dim")
+        none = NO_GPU_MEMORY if snapshot.train_steps else NO_STEP
+        return wrap(NO_MEMORY_IN_A_TRACE if snapshot.run is None else none, cells, "dim")
     step = f" reached by step {use.peak_step:,}" if use.peak_step >= 0 else ""
     allocations = row(
         ("Allocated ", "dim"),
@@ -194,14 +200,6 @@ def memory_now(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     level = [("the same at each step", "dim")] if memory_is_level(snapshot) else []
     second = (*_trouble(use), *_cards(snapshot))
     return [with_fitting(one, spans, cells) for one, spans in ((allocations, level), ((), second))]
-
-
-def _why_none(snapshot: Snapshot) -> str:
-    if snapshot.run is None:
-        return "This trace has no memory by step: perftui train.py records it."
-    if not snapshot.train_steps:
-        return "No step yet: memory is read at the end of each step."
-    return NO_GPU_MEMORY
 
 
 def _trouble(use: MemoryUse) -> list[Span]:
@@ -255,7 +253,9 @@ def memory_chart(snapshot: Snapshot, cells: int, height: int) -> Sequence[Row]:
     first, last = f"step {int(use.step[0]):,}", f"{int(use.step[-1]):,}"
     room = len(bins[0]) - len(first)
     steps = below_axis(first + (f"{last:>{room}}" if room > len(last) else ""))
-    return [*drawn, steps, _legend(use, cells)]
+    legend = [span for word, layer in LAYERS.items() for span in (layer, (f" {word}   ", ""))]
+    note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
+    return [*drawn, steps, spread(tuple(legend), row((note, "dim")), cells)]
 
 
 def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa: ARG001 - a drawing
@@ -270,11 +270,3 @@ def steps_line(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noq
     values = charted(allocated, len(allocated), columns, live=snapshot.phase.is_live)
     line = sparkline(values, columns, max(use.peak_allocated, 1))
     return [crop((*name, (line, "chart"), *scale), cells)]
-
-
-def _legend(use: MemoryUse, cells: int) -> Row:
-    spans: list[Span] = []
-    for word, layer in LAYERS.items():
-        spans += [layer, (f" {word}   ", "")]
-    note = f"{use.summed:,} steps in between are stored as aggregates" if use.summed else ""
-    return spread(tuple(spans), row((note, "dim")), cells)

@@ -443,9 +443,12 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
         assert "no clear difference (" in shown
         gemm = next(line for line in shown.splitlines() if "gemm" in line)
         assert gemm.split("│")[1].split() == [
-            *("gemm", "1", "→", "1", "8.00", "ms", "4.00", "ms", "-4.00", "ms", "-50.0", "%")
+            *("gemm", "1", "8.00", "ms", "4.00", "ms", "-4.00", "ms", "-50.0", "%")
         ]
         assert "a trace has no telemetry, losses" in " ".join(shown.split())
+        # A narrow one keeps the title of the table whole.
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "end", until="operators, own CPU")
         # A large screen shows what changed beside the figures.
         await pilot.resize_terminal(200, 50)
         await until_shown(pilot, "What changed most")

@@ -19,7 +19,7 @@ from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.machine import NO_GPU, cpu, disk, loader, network, step_time
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
-from perftui_tui.panes.step_bar import breakdown_bar, step_bar, step_parts
+from perftui_tui.panes.step_bar import breakdown_bar, legend_of, step_bar, step_parts
 from perftui_tui.reading.snapshot import SHORT_NAMES, TRACE_STYLES, DrawnStep, Phase, Snapshot
 from perftui_tui.reading.view import RunView
 from perftui_tui.screens.overview.dashboard import METERS, draw_meter
@@ -113,6 +113,11 @@ def test_what_has_no_room_in_the_bar_is_told_below_it(cells: int, legend: str) -
         "backward",
     ]
     assert rows[3].strip() == legend
+
+
+def test_a_bar_too_short_for_any_name_has_them_beside_it() -> None:
+    legend = plain(legend_of(drawn(SMALL), 4, 70))
+    assert legend.startswith("▏data loader wait 30 % ▏loader start <1 % ▏forward 31 %")
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120, 200])

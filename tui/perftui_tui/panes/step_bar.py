@@ -31,23 +31,20 @@ def step_bar(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     """A heading, the bar with names, the bar with times, and what has no room in it."""
     breakdown = snapshot.breakdown
     rows = breakdown_bar(breakdown, cells, own=own_cost(snapshot))
-    small = left_out(breakdown, cells) if breakdown else ()
-    if breakdown is None or not small:
-        return rows
-    legends = _legends(small, breakdown.mean.mean)
-    return [*rows, next((line for line in legends if width_of(line) <= cells), ())]
+    legend = legend_of(breakdown, cells, cells)
+    return [*rows, legend] if legend else rows
 
 
 def breakdown_bar(
     breakdown: DrawnStep | None, cells: int, room: int = 0, own: Sequence[Span] = ()
 ) -> list[Row]:
-    """The bar of ``breakdown``, ``cells`` wide, and its figures, in ``room`` if given; among these
-    ``own``, what perftui took."""
+    """The figures of ``breakdown``, in ``room`` if given, among these ``own``, what perftui took;
+    then its bar, ``cells`` wide."""
     if breakdown is None or not breakdown.mean.mean:
         return [row(("Mean step: no step has been measured yet", "dim")), (), ()]
     shown, whole = _columns(breakdown, cells), breakdown.mean.mean
     return [
-        _heading(breakdown, max(cells, room), own),
+        _heading(breakdown, room or cells, own),
         tuple(_cell(part, width, name_within(part.name, width - 1)) for part, width in shown),
         tuple(_cell(part, width, _figure(part, width, whole)) for part, width in shown),
     ]
@@ -58,15 +55,20 @@ def _columns(breakdown: DrawnStep, cells: int) -> list[tuple[Part, int]]:
     return [(part, width) for part, width in zip(breakdown.parts, columns, strict=True) if width]
 
 
-def left_out(breakdown: DrawnStep, cells: int) -> tuple[Part, ...]:
-    """Parts that a bar so wide gives no name or no figure, and those it does not show."""
+def legend_of(breakdown: DrawnStep | None, cells: int, room: int) -> Row:
+    """The parts that a bar of ``cells`` gives no name or no figure, and those it does not show, as
+    far as they fit in ``room``."""
+    if breakdown is None or not breakdown.mean.mean:
+        return ()
     columns, whole = dict(_columns(breakdown, cells)), breakdown.mean.mean
 
     def is_named(part: Part) -> bool:
         width = columns.get(part, 0)
         return bool(name_within(part.name, width - 1) and _figure(part, width, whole))
 
-    return tuple(part for part in breakdown.parts if part.ns and not is_named(part))
+    small = tuple(part for part in breakdown.parts if part.ns and not is_named(part))
+    legends = _legends(small, whole) if small else ()
+    return next((line for line in legends if width_of(line) <= room), ())
 
 
 def _legends(parts: tuple[Part, ...], whole: int) -> Iterator[Row]:

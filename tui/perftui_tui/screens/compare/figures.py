@@ -144,7 +144,10 @@ def _line(line: Line, cells: int, *, judges: bool) -> Row:
     by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)
     if not judges:
         return row(left, (f"{by:>{CHANGE_WIDTH}}", "dim"))
-    word, style = _judge(change, line.lower_is_better)
+    is_better = (change < 0) == line.lower_is_better
+    word, style = ("better", "good") if is_better else ("worse", "bad")
+    if abs(change) <= SAME_WITHIN:
+        word, style = "same", "dim"
     room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
     bar = _bar(change, max(0, room))
     return row(left, f"{by:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
@@ -156,12 +159,6 @@ def _difference(line: Line) -> str:
         return ""
     text = line.show(line.after - line.before)
     return text if text.startswith("-") else f"+{text}"
-
-
-def _judge(change: float, lower_is_better: bool) -> tuple[str, str]:
-    if abs(change) <= SAME_WITHIN:
-        return "same", "dim"
-    return ("better", "good") if (change < 0) == lower_is_better else ("worse", "bad")
 
 
 def _bar(change: float, cells: int) -> str:
@@ -197,7 +194,8 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     of = "a step" if found.tables[0].steps else "the whole trace"
     kernels, others = split(found.kernels, MOST_ROWS)
     names = short_names(one.name for one in kernels)
-    operators, other = split(found.operators_by_cpu, MOST_ROWS)
+    by_change = sorted(found.operators, key=lambda one: -abs(one.cpu_ns))
+    operators, other = split(by_change, MOST_ROWS)
     on_gpu = [
         (names.get(one.name, one.name), one, (one.before.gpu_ns, one.after.gpu_ns))
         for one in (*kernels, *([others] if others else []))
@@ -208,21 +206,22 @@ def work_rows(found: Comparison, cells: int) -> tuple[list[Row], list[Row]]:
     ]
     shaped = " by shape" if found.operators_by != "name" else ""
     notes = [line for note in found.table_notes for line in wrap(note, cells, "dim")]
-    on_cpu_title = f"operators of {of}{shaped}, own CPU"
+    titles = (f"operators of {of}{shaped}, own CPU", "operators, own CPU", "operators (CPU)")
     return (
-        list(_table(f"kernels of {of}", on_gpu, found.kernels_whole, cells)),
-        [*_table(on_cpu_title, on_cpu, found.operators_whole, cells), *notes],
+        list(_table((f"kernels of {of}", "kernels"), on_gpu, found.kernels_whole, cells)),
+        [*_table(titles, on_cpu, found.operators_whole, cells), *notes],
     )
 
 
 def _table(
-    title: str,
+    titles: Sequence[str],
     rows: Sequence[tuple[str, WorkChange, tuple[int, int]]],
     all_of: Whole | None,
     cells: int,
 ) -> Iterator[Row]:
-    """The name has what the numbers leave; where that is too little calls are left out, then the
-    share of what all of them took before. The last row is what they are parts of."""
+    """The name has what the numbers leave, and the first of ``titles`` that fits; where that is too
+    little calls are left out, then the share of what all of them took before. The last row is what
+    they are parts of."""
     if not rows or all_of is None:
         return
     whole = all_of.before_ns + all_of.twice_before_ns
@@ -234,7 +233,8 @@ def _table(
     heads = "".join(f"{one:>{_TIME}}" for one in ("before", "after", "change"))
     share = f"{'of all':>{_SHARE}}" if with_share else ""
     yield ()
-    yield row((f"{middle(title, room):<{room}}{calls}{heads}{share}", "dim"))
+    title = next((one for one in titles if len(one) < room), middle(titles[-1], room))
+    yield row((f"{title:<{room}}{calls}{heads}{share}", "dim"))
 
     def figures(name: str, counts: str, before: int, after: int) -> tuple[str, str]:
         times = "".join(f"{format_ns(ns) if ns else '–':>{_TIME}}" for ns in (before, after))
@@ -243,7 +243,9 @@ def _table(
         return shown, f"{by:>{_TIME}}"
 
     for name, one, (before, after) in rows:
-        counts = f"{_times(one.before)} → {_times(one.after)}" if with_calls else ""
+        # One number of calls where both sides make as many: another stands out.
+        since = "" if one.is_called_alike else f"{_times(one.before)} → "
+        counts = f"{since}{_times(one.after)}" if with_calls else ""
         shown, by = figures(printable(name), counts, before, after)
         change = after - before
         style = "dim" if abs(change) < NOTABLE_SHARE * whole else "bad" if change > 0 else "good"

@@ -18,10 +18,11 @@ from perftui.facts.step.trace_steps import trace_steps
 from perftui_tui.charts.run_charts import Chart, comparison_charts
 from perftui_tui.dialogs.chart import ChartPlot
 from perftui_tui.keys.own_keys import bindings, hint
-from perftui_tui.look.rows import Row, row, wrap
+from perftui_tui.look.rows import Row, crop, row, wrap
+from perftui_tui.look.rows import width as width_of
 from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
-from perftui_tui.panes.step_bar import breakdown_bar
-from perftui_tui.reading.snapshot import DrawnStep, Snapshot, of_trace
+from perftui_tui.panes.step_bar import breakdown_bar, legend_of
+from perftui_tui.reading.snapshot import Snapshot, of_trace
 from perftui_tui.screens.compare.figures import TABLES, comparison, lacks_tables, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
@@ -84,6 +85,9 @@ class CompareScreen(RunScreen):
         change = self.session.trials.change
         tried = change.option if change else None
         useless = super().useless_actions()
+        written = [row.option for row in self.session.source_fixes.written]
+        if change and (change.is_written or tried in written):
+            return useless | {"prove_fix", "write_fix"}
         if tried is not None:
             useless -= {"prove_fix"}
         can_write = tried is not None and tried.patch is not None
@@ -182,34 +186,24 @@ class CompareScreen(RunScreen):
 
 def breakdown_rows(pair: tuple[Snapshot, Snapshot], found: Comparison, cells: int) -> list[Row]:
     """Both steps on one scale of time: the slower one takes the whole width."""
-    steps = [_drawn(one, found) for one in pair]
+    # Beside a trace the steps of a run's window.
+    steps = [
+        of_trace(one.ask(trace_steps)) if found.of_traces and one.run else one.breakdown
+        for one in pair
+    ]
     longest = max(one.mean.mean if one else 0 for one in steps)
     began = [one.manifest.started_ns if one.manifest else 0 for one in pair]
     is_edited = any(row.after == EDITED for row in found.differences)
     names = ["edited" if is_edited and one == max(began) else "as it is" for one in began]
-    sides = zip(("BEFORE", "AFTER"), names, pair, steps, strict=True)
-    return [line for side in sides for line in _titled(*side, cells, longest)]
-
-
-def _drawn(snapshot: Snapshot, found: Comparison) -> DrawnStep | None:
-    """The step as it is compared: beside a trace that of a run's window."""
-    if not found.of_traces or snapshot.run is None:
-        return snapshot.breakdown
-    return of_trace(snapshot.ask(trace_steps))
-
-
-def _titled(
-    label: str,
-    usual_name: str,
-    snapshot: Snapshot,
-    breakdown: DrawnStep | None,
-    cells: int,
-    longest: int,
-) -> list[Row]:
-    width = max(1, cells * breakdown.mean.mean // longest) if breakdown and longest else cells
-    manifest = snapshot.manifest
-    if manifest is None:
-        name: Row = ((f" {snapshot.title}", ""),)
-    else:
-        name = ((f" {manifest.name or usual_name}  ", ""), (manifest.run_id, "dim"))
-    return [row((f" {label:<7}", "accent"), *name), *breakdown_bar(breakdown, width, cells)]
+    rows: list[Row] = []
+    for label, usual_name, run, step in zip(("BEFORE", "AFTER"), names, pair, steps, strict=True):
+        width = max(1, cells * step.mean.mean // longest) if step and longest else cells
+        title = row((f" {label:<7}", "accent"), f" {run.title}   ")
+        if run.manifest is not None:
+            run_id = (f"{run.manifest.run_id}   ", "dim")
+            title = row(title[0], f" {run.manifest.name or usual_name}  ", run_id)
+        heading, names_in_bar, figures = breakdown_bar(step, width, cells - width_of(title))
+        legend = legend_of(step, width, cells - width - 2)
+        figures = (*figures, ("  " * bool(legend), ""), *legend)
+        rows += [crop((*title, *heading), cells), names_in_bar, figures]
+    return rows

@@ -271,8 +271,8 @@ async def test_a_trial_is_asked_started_and_compared(
         assert "BEFORE" in text
         assert "in force: num_workers 0 -> 4" in text
         assert "w Write" in footer(app)
-        assert "one run each: no confidence interval" in text or "steady steps" in text
-        await press(pilot, "s", until="x slower")
+        await press(pilot, "end", until="one run each: no confidence interval")
+        await press(pilot, "home", "s", until="x slower")
     assert launches[0].command == ("/usr/bin/python3", "train.py", "--lr", "0.1")
     assert launches[0].overrides[0].arguments["num_workers"] >= 1
     assert launches[0].parent == ended.name

@@ -83,9 +83,17 @@ async def test_fixes_are_copied_as_a_patch_and_chosen_one_after_the_other(ended:
         assert screen.option.fix == "one-1"
 
 
+async def scrolls(pilot: Pilot[None], view: RowView, *moves: tuple[str, int]) -> None:
+    """Press the keys of each move, and wait until ``view`` is scrolled so far."""
+    for keys, top in moves:
+        await pilot.press(*keys.split())
+        await until(pilot, lambda top=top: view.scroll_y == top, keys)
+
+
 @pytest.mark.keys(
     "compare.scroll_figures(1)", "compare.scroll_figures(-1)",
     "compare.scroll_figures(8)", "compare.scroll_figures(-8)",
+    "compare.scroll_figures(9999)", "compare.scroll_figures(-9999)",
 )  # fmt: skip
 async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
     child = write_run(ended.parent, run_id="20231114-231320-train", parent=ended.name, **ENDED)
@@ -94,15 +102,10 @@ async def test_figures_scroll_by_rows_and_pages(ended: Path) -> None:
         screen = app.screen
         figures = screen.query_one("#figures", RowView)
         assert figures.max_scroll_y > 2
-        await pilot.press("down", "down")
-        await until(pilot, lambda: figures.scroll_y == 2, "two rows down")
-        await pilot.press("up")
-        await until(pilot, lambda: figures.scroll_y == 1, "one row up")
-        await pilot.press("pagedown")
-        lowest = min(9, figures.max_scroll_y)
-        await until(pilot, lambda: figures.scroll_y == lowest, "a page down")
-        await pilot.press("pageup")
-        await until(pilot, lambda: figures.scroll_y == max(0, lowest - 8), "a page up")
+        last = figures.max_scroll_y
+        pages = ("pagedown", min(9, last)), ("pageup", max(0, min(9, last) - 8))
+        await scrolls(pilot, figures, ("down down", 2), ("up", 1), *pages, ("end", last))
+        await scrolls(pilot, figures, ("home", 0))
 
 
 @pytest.mark.keys("compare.write_fix")
@@ -136,20 +139,25 @@ async def test_the_fix_that_was_tried_is_written(
     assert "num_workers=" in (tmp_path / "train.py").read_text()
 
 
-@pytest.mark.keys("log.scroll_lines(1)", "log.scroll_lines(-1)", "log.scroll_pages(1)")
-async def test_the_log_scrolls_by_lines_and_pages(tmp_path: Path) -> None:
-    lines = b"".join(b"line %d\r\n" % number for number in range(300))
+@pytest.mark.keys(
+    "log.scroll_lines(1)", "log.scroll_lines(-1)", "log.scroll_pages(1)",
+    "log.scroll_sideways(1)", "log.scroll_sideways(-1)",
+)  # fmt: skip
+async def test_the_log_scrolls_by_lines_and_pages_and_along_long_lines(tmp_path: Path) -> None:
+    lines = b"".join(b"line %d\r\n" % number for number in range(299))
+    lines += b"RuntimeError: %smust match\r\n" % (b"the size of tensor a " * 6)
     async with opened(write_run(tmp_path, output=lines)) as (app, pilot):
         await until(pilot, lambda: len(app.output.lines) == 300, "the output")
-        await pilot.press("6", "home")
+        await press(pilot, "6", until="→ more of long lines")
+        assert "must match" not in text_of(app)
+        await press(pilot, "right", until="must match")
+        await pilot.press("right")
+        assert "RuntimeError" not in text_of(app)
+        await press(pilot, "left", until="RuntimeError")
+        await press(pilot, "slash", *"match", "enter", until="must match")
         view = app.screen.query_one(LogView)
-        await until(pilot, lambda: view.scroll_y == 0, "the first line")
-        await pilot.press("down", "down")
-        await until(pilot, lambda: view.scroll_y == 2, "two lines down")
-        await pilot.press("up")
-        await until(pilot, lambda: view.scroll_y == 1, "one line up")
-        await pilot.press("pagedown")
-        await until(pilot, lambda: view.scroll_y == view.size.height, "a page down")
+        page = ("pagedown", view.size.height)
+        await scrolls(pilot, view, ("f home", 0), ("down down", 2), ("up", 1), page)
         assert f"line {view.size.height}" in text_of(app)
 
 
@@ -193,12 +201,9 @@ async def test_the_selection_moves_by_rows_pages_and_to_the_ends(
         def place() -> int:
             return table.order.tolist().index(table.selected_row)
 
-        await pilot.press("home")
-        assert place() == 0
-        await pilot.press("down", "down")
-        assert place() == 2
-        await pilot.press("up")
-        assert place() == 1
+        for keys, at in (("home",), 0), (("down", "down"), 2), (("up",), 1):
+            await pilot.press(*keys)
+            assert place() == at
         await pilot.press("pagedown")
         page = place() - 1
         assert 5 < page < 24

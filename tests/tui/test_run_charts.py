@@ -137,7 +137,9 @@ def test_what_takes_long_is_imported_when_it_is_needed(
 
 
 @pytest.mark.slow
-@pytest.mark.keys("app.study", "app.study.change(1)", "app.study.change(-1)", "app.study.close")
+@pytest.mark.keys(
+    "app.study", "app.study.change(1)", "app.study.change(-1)", "app.study.close", "app.study.help"
+)  # fmt: skip
 async def test_it_opens_changes_closes_and_begins_with_what_is_on_screen(tmp_path: Path) -> None:
     async with opened(write_run(tmp_path, gpu=True)) as (app, pilot):
         await press(pilot, "C", until="1 of 12")
@@ -149,6 +151,9 @@ async def test_it_opens_changes_closes_and_begins_with_what_is_on_screen(tmp_pat
         await pilot.press("n", "down")
         assert app.screen.chart.name == "distribution"
         await until_shown(pilot, "Distribution of step times")
+        await press(pilot, "question_mark", until="Help: charts")
+        await until_shown(pilot, "The previous chart")
+        await press(pilot, "escape", until="Distribution of step times")
         await close(pilot)
         for pane, name in (("#meter-cpu", "cpu"), ("#meter-gpu", "gpu"), ("#step-bar", "parts")):
             await pilot.click(pane)
@@ -337,6 +342,8 @@ async def test_compare_opens_both_and_follows_the_exchange(tmp_path: Path) -> No
     run_id = "20231114-231320-train"
     async with opened(write_run(tmp_path, run_id=run_id, parent=before.name)) as (app, pilot):
         await press(pilot, "5", until="x faster")
+        title = next(line for line in text_of(app).splitlines() if " BEFORE " in line)
+        assert f"{before.name}   Mean step: 392 ms" in title
         await pilot.press("C")
         await until(pilot, lambda: isinstance(app.screen, ChartScreen), "the chart")
         await until_shown(pilot, "before p50 392 ms   after p50 310 ms")

@@ -14,14 +14,7 @@ from perftui import format as fmt
 from perftui.diagnosis.asking import question_to_ask, worth_asking
 from perftui.diagnosis.diagnose import diagnosis, known_first, ranked
 from perftui.diagnosis.ladder import LADDER
-from perftui.diagnosis.model import (
-    READ_MORE,
-    Diagnosis,
-    Figure,
-    Finding,
-    Severity,
-    write_findings,
-)
+from perftui.diagnosis.model import READ_MORE, Diagnosis, Figure, Finding, Severity, write_findings
 from perftui.diagnosis.rules import RULES
 from perftui.facts.fact import Facts
 from perftui.facts.place import Place

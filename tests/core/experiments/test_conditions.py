@@ -171,14 +171,7 @@ def test_one_commit_with_changes_on_both_sides_says_nothing_of_the_source() -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        (-1, None),
-        (0, None),
-        (1, EDITED),
-        (2, EDITED),
-        (3, LATER),
-    ],
+    ("written", "said"), [(-1, None), (0, None), (1, EDITED), (2, EDITED), (3, LATER)]
 )
 def test_a_script_that_was_written_between_the_runs_is_named(
     tmp_path: Path, written: int, said: str | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ CATEGORY_POINTS = 2000
 """Columns of a chart of memory by category."""
 
 PHASES = ("input_wait", "loader_start", "forward", "backward", "optimizer", "other")
+PHASE_STYLES = (1, 5, 0, 2, 3, 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,17 @@ class Chart:
     """Points that stand out, and what they are called."""
     note: str = ""
     is_distribution: bool = False
+    is_stacked: bool = False
+    """Whether the lines are parts of a whole, each drawn above those before it."""
+
+    @cached_property
+    def drawn(self) -> tuple[Series, ...]:
+        """The lines as they are drawn, one behind the other: stacked ones the highest first."""
+        if not self.is_stacked:
+            return self.lines
+        sums = np.cumsum([line.values for line in self.lines], axis=0)
+        stack = zip(self.lines, sums, strict=True)
+        return tuple(replace(line, values=values) for line, values in stack)[::-1]
 
     @property
     def whole(self) -> tuple[float, float]:
@@ -188,11 +201,12 @@ def _throughput(steps: Table) -> Iterator[Chart]:
 
 def _parts(steps: Table, index: Floats, note: str) -> Chart:
     lines = tuple(
-        Series(phase_name(phase), steps[phase].astype(np.float64))
-        for phase in PHASES
+        Series(phase_name(phase), steps[phase].astype(np.float64), style)
+        for phase, style in zip(PHASES, PHASE_STYLES, strict=True)
         if phase in steps and int(steps[phase].sum()) > 0
     )
-    return Chart("parts", "Parts of each step", index, "step", lines, format_ns, note=note)
+    names = "parts", "Parts of each step"
+    return Chart(*names, index, "step", lines, format_ns, note=note, is_stacked=True)
 
 
 def _on_device(steps: Table) -> Iterator[Chart]:

@@ -16,7 +16,9 @@ from textual_plotext import PlotextPlot
 
 from perftui_tui.charts.cells import nice_step, usual_top
 from perftui_tui.charts.run_charts import Chart, Floats
-from perftui_tui.keys.own_keys import bindings
+from perftui_tui.dialogs.choice import Choice, ChoiceDialog, Prose
+from perftui_tui.dialogs.help import key_row
+from perftui_tui.keys.own_keys import bindings, keys_of, shown_key
 from perftui_tui.look.format import MISSING, format_bytes, format_ns
 from perftui_tui.look.rows import Row, Span, crop, row, spread, width, with_fitting
 from perftui_tui.widgets.keys_footer import KeysFooter
@@ -31,7 +33,8 @@ COLOURS = ("part-forward", "part-input-wait", "part-backward", "part-optimizer",
 
 MARKERS = ("braille", "dot", "sd", "x", "+", "o")
 ASCII_MARKERS = ("*", "o", "x", "+", "#", "@")
-"""Series can be distinguished without colour."""
+STACKED = ("█", "▒", "▓", "░", "▚", "·")
+"""Series can be distinguished without colour; the last are for areas on top of each other."""
 
 TICK_CELLS, TICK_ROWS = 14, 4
 
@@ -82,9 +85,11 @@ class ChartPlot(Plot):
         left, right = self._view
         inside = (chart.x >= left) & (chart.x <= right)
         cap, bottom = _range(chart, inside)
-        top = bottom + (cap - bottom) * _headroom(chart, self.size.height)
-        markers = ASCII_MARKERS if RowView.ascii_only else MARKERS
-        for number, line in enumerate(chart.lines):
+        # The legend stands above the values where that leaves half of the plot.
+        legend, rows = len(chart.lines) + (chart.marked is not None), self.size.height - FRAME_ROWS
+        top = bottom + (cap - bottom) * (rows / (rows - legend) if rows > 2 * legend else 1.0)
+        markers = ASCII_MARKERS if RowView.ascii_only else STACKED if chart.is_stacked else MARKERS
+        for number, line in enumerate(chart.drawn):
             known = inside & np.isfinite(line.values)
             x, y = downsampled(chart.x[known], np.minimum(line.values[known], cap))
             style = number if line.style is None else line.style
@@ -94,7 +99,7 @@ class ChartPlot(Plot):
                 label=line.label,
                 marker=markers[style % len(markers)],
                 color=self.colour(COLOURS[style % len(COLOURS)]),
-                fillx=chart.is_distribution,
+                fillx=chart.is_distribution or chart.is_stacked,
             )
         self._draw_marks(chart, inside, bottom, cap)
         plot.xlim(left, right)
@@ -132,7 +137,7 @@ class ChartPlot(Plot):
 def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """The highest and the lowest value to draw: of times those that are usual, where few that are
     more than twice as long would flatten them; what is longer is drawn at the top."""
-    values = np.concatenate([line.values[inside] for line in chart.lines])
+    values = np.concatenate([line.values[inside] for line in chart.drawn])
     values = values[np.isfinite(values)]
     if not len(values):
         return 1.0, 0.0
@@ -142,16 +147,9 @@ def _range(chart: Chart, inside: npt.NDArray[np.bool_]) -> tuple[float, float]:
     return (1.05 * highest if highest > 0 else 1.0), min(0.0, float(values.min()))
 
 
-def _headroom(chart: Chart, rows: int) -> float:
-    """How many times higher than its values a plot is, for its legend to stand above them."""
-    legend = len(chart.lines) + (chart.marked is not None)
-    plot = rows - FRAME_ROWS
-    return plot / (plot - legend) if plot > 3 * legend else 1.0
-
-
-def x_text(chart: Chart, value: float, digits: int = 10) -> str:
+def x_text(chart: Chart, value: float) -> str:
     """A place on the horizontal axis."""
-    return format_ns(value) if chart.is_distribution else f"{value:,.{digits}g}"
+    return format_ns(value) if chart.is_distribution else f"{value:,.10g}"
 
 
 def _ticks(
@@ -185,6 +183,7 @@ def downsampled(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[kept], y[kept]
 
 
+CURSOR = "The line from top to bottom is the cursor: the row below the plot has its values."
 FEWEST_POINTS = 4
 """Points in view: closer there is nothing more to see."""
 
@@ -250,25 +249,25 @@ class ChartScreen(ModalScreen[None]):
             spans.append((chart.note, "dim"))
         inside = (chart.x >= self.view[0]) & (chart.x <= self.view[1])
         top, _ = _range(chart, inside)
-        count = sum(int((line.values[inside] > top).sum()) for line in chart.lines)
+        count = int((np.fmax.reduce([line.values[inside] for line in chart.drawn]) > top).sum())
         if count:
             spans.insert(0, (f"{count:,} above {chart.text(top)}", "warn"))
         return with_fitting(crop(left, cells), spans, cells)
 
     def _value(self, cells: int) -> Row:
-        chart, at = self.chart, self.at
+        chart, at, (low, high) = self.chart, self.at, self.view
         unit = "" if chart.is_distribution else f"{chart.x_label.split()[0]} "
-        where = unit + x_text(chart, float(chart.x[at]))
+        # A hundredth of what is in view.
+        decimals = max(0, 2 - int(np.log10(high - low)))
+        places = [chart.x[at], low, high, chart.x[0], chart.x[-1]]
+        where, *ends = (x_text(chart, round(float(one), decimals)) for one in places)
         spans: list[Span] = []
         for line in chart.lines:
             value = float(line.values[at])
             text = MISSING if isnan(value) else chart.text(value)
             spans.append((f"{line.label} {text}" if len(chart.lines) > 1 else text, ""))
-        left = with_fitting(row((f" {where}", "bold")), spans, cells)
-        low, high = self.view
-        first, last = float(chart.x[0]), float(chart.x[-1])
-        ends = [x_text(chart, one, digits=6) for one in (low, high, first, last)]
-        whole = f"of {ends[2]} to {ends[3]}" if low > first or high < last else "all"
+        left = with_fitting(row((" │", "warn"), (f" {unit}{where}", "bold")), spans, cells)
+        whole = f"of {ends[2]} to {ends[3]}" if ends[:2] != ends[2:] else "all"
         right = row((f"{ends[0]} to {ends[1]}, {whole} ", "dim"))
         return spread(left, right, cells) if width(left) + width(right) < cells else left
 
@@ -314,6 +313,11 @@ class ChartScreen(ModalScreen[None]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+    def action_help(self) -> None:
+        closes = Choice(("escape", shown_key("app.study.help"), "q", "f1"), "close")
+        body: list[Row | Prose] = [Prose(CURSOR), (), *map(key_row, keys_of("app.study"))]
+        self.app.push_screen(ChoiceDialog("Help: charts", body, (closes,)))
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the point that was clicked, within the precision of the axis."""

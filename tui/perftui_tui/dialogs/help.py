@@ -303,18 +303,15 @@ def pane_of(focused: Widget | None) -> str:
 
 def help_rows(screen: str) -> list[Row]:
     """The keys of the screen, then those that work everywhere."""
-    own = [_key(key) for key in keys_on(screen)]
+    own = [key_row(key) for key in keys_on(screen)]
     return [
         *([row(("On this screen", "bold")), *own, ()] if own else []),
         row(("Everywhere", "bold")),
-        *(_key(key) for key in keys_of("app")),
-        row(("  ctrl+p     ", "accent"), "Command palette: all commands and themes"),
+        *(key_row(key) for key in keys_of("app")),
+        row(("  ctrl+p      ", "accent"), "Command palette: all commands and themes"),
         (),
         row(("While a saved run is played", "bold")),
-        *(_key(key) for key in keys_of("app.bar")),
-        (),
-        row(("In charts", "bold")),
-        *(_key(key) for key in keys_of("app.study")),
+        *(key_row(key) for key in keys_of("app.bar")),
     ]
 
 
@@ -356,5 +353,6 @@ def _entry(entry: Entry) -> tuple[Row | Prose, ...]:
     return row((entry.name, "accent")), Prose(hint(entry.text), indent="  ")
 
 
-def _key(key: Key) -> Row:
-    return row((f"  {key.display:<11}", "accent"), key.help)
+def key_row(key: Key) -> Row:
+    """A key and what it does."""
+    return row((f"  {key.display:<12}", "accent"), key.help)

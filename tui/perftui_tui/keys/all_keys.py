@@ -137,6 +137,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("plus,w", "zoom(1)", "In", "Zoom in at the cursor (or the wheel)", True, "+"),
         Key("minus,s", "zoom(-1)", "Out", "Zoom out", True, "-"),
         Key("0", "whole", "All", "Show the whole run"),
+        Key("question_mark,f1", "help", "Help", "Show these keys", True, "?"),
         Key("escape,q,C", "close", "Close", "Back to the screen", True, "esc"),
     ),
     "overview": (
@@ -269,6 +270,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("up,k", "scroll_figures(-1)", "Up", "One row up", False),
         Key("pagedown", "scroll_figures(8)", "Down", "Eight rows down", False),
         Key("pageup", "scroll_figures(-8)", "Up", "Eight rows up", False),
+        Key("home", "scroll_figures(-9999)", "Top", "The first row", False),
+        Key("end", "scroll_figures(9999)", "Bottom", "The last row", False),
     ),
     "log": (
         Key("y", "copy", "Copy", "Copy the visible lines", False),
@@ -282,6 +285,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("up,k", "scroll_lines(-1)", "Up", "One line up", False),
         Key("pagedown", "scroll_pages(1)", "Page down", "One page down", False),
         Key("pageup", "scroll_pages(-1)", "Page up", "One page up", False),
+        Key("right,l", "scroll_sideways(1)", "Right", "More of long lines", False, "→"),
+        Key("left,h", "scroll_sideways(-1)", "Left", "Back to their beginning", False, "←"),
         Key("home,g", "scroll_top", "Top", "The oldest line", False),
         Key("escape", "close_search", "Close", "Close the search", False),
     ),

@@ -77,9 +77,10 @@ def key_name(text: str) -> str | None:
     modifiers = before.split("+") if before else []
     if len(set(modifiers)) < len(modifiers) or not set(modifiers) <= set(MODIFIERS):
         return None
-    if len(last) == 1:
-        last = _of_character(last)
-    elif last not in NAMED and key_in_file(last) == last:
+    if len(last) == 1 and not last.isalnum():
+        name = unicodedata.name(last, "").lower().replace("-", "_").replace(" ", "_")
+        last = KEY_NAME_REPLACEMENTS.get(name, name)
+    elif len(last) != 1 and last not in NAMED and key_in_file(last) == last:
         return None
     return "+".join([*sorted(modifiers), last]) if last else None
 
@@ -88,13 +89,6 @@ def key_in_file(key: str) -> str:
     """A key as the file has it: the character that it types, where it types one."""
     before, plus, last = key.rpartition("+")
     return key if last in NAMED else f"{before}{plus}{format_key(last)}"
-
-
-def _of_character(character: str) -> str:
-    if character.isalnum():
-        return character
-    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
-    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 def _clashes(accepted: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, list[str]]]:

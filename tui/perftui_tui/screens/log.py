@@ -27,9 +27,10 @@ class LogScreen(RunScreen):
     NAME = "log"
     HELP = (
         "The script's output as it is printed. The view follows the newest line until you scroll "
-        "or search; {log.follow} follows again. A progress bar stays in the line above the "
-        "footer. The newest 20,000 lines are shown here; output.log in the run directory has all "
-        "of them."
+        "or search; {log.follow} follows again. {log.scroll_sideways(1)} and "
+        "{log.scroll_sideways(-1)} move along lines longer than the screen. A progress bar stays "
+        "in the line above the footer. The newest 20,000 lines are shown here; output.log in the "
+        "run directory has all of them."
     )
     BINDINGS = bindings("log")
 
@@ -77,6 +78,9 @@ class LogScreen(RunScreen):
 
     def action_scroll_lines(self, lines: int) -> None:
         self._view.move(lines)
+
+    def action_scroll_sideways(self, direction: int) -> None:
+        self._view.move_sideways(direction)
 
     def action_scroll_pages(self, pages: int) -> None:
         self._view.move(pages * max(1, self._view.size.height - 1))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, crop, row, spread
 from perftui_tui.reading.output import Output
@@ -79,8 +81,16 @@ class LogView(RowView):
         if self.following:
             self._show_from(len(self.output.lines))
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a line on screen goes on at the right."""
+        top, edge = self.scroll_offset.y, self.left + self.size.width
+        shown = self.output.lines[top : top + self.size.height]
+        return any(cell_len(printable(line)) > edge for line in shown)
+
     def follow(self) -> None:
-        self.following = True
+        self.following, self.left = True, 0
+        self.refresh()
         self._show_from(len(self.output.lines))
         self.post_message(self.Moved())
 
@@ -90,32 +100,36 @@ class LogView(RowView):
         self.following = self.scroll_offset.y >= len(self.output.lines) - self.size.height
         self.post_message(self.Moved())
 
+    def move_sideways(self, direction: int) -> None:
+        """Scroll by half the width; to the right (1) as far as the lines on screen go."""
+        if direction < 0 or self.is_cut:
+            self.left = max(0, self.left + direction * (self.size.width // 2))
+            self.refresh()
+            self.post_message(self.Moved())
+
     def find(self, direction: int) -> bool:
         """Go to the next (1) or previous (-1) matching line, round the end; False without one."""
         if not self.pattern:
             return False
-        wanted, lines = self.pattern.lower(), self.output.lines
-        start = self._search_from(direction)
+        wanted, lines, top = self.pattern.lower(), self.output.lines, self.scroll_offset.y
+        # From the line found last, or the edge of the screen: its top stays where it is all through
+        # the last screenful.
+        start = top if direction < 0 and not self.following else len(lines)
+        if self.found is not None:
+            start = self.found - self.output.dropped
+        elif direction > 0:
+            start = top - 1
         for step in range(1, len(lines) + 1):
             at = (start + direction * step) % len(lines)
             if wanted in lines[at].lower():
                 self.following = False
                 self._found = self.output.dropped + at
+                behind = lines[at].lower().index(wanted) + len(wanted)
+                self.left = max(0, behind - self.size.width + 1)
                 self._show_from(at)
                 self.post_message(self.Moved())
                 return True
         return False
-
-    def _search_from(self, direction: int) -> int:
-        """The line that a search starts behind: the one found last, or the edge of the screen.
-
-        The top of the screen will not do: it stays where it is all through the last screenful."""
-        if self.found is not None:
-            return self.found - self.output.dropped
-        top = self.scroll_offset.y
-        if direction > 0:
-            return top - 1
-        return len(self.output.lines) if self.following else top
 
     def render_line(self, y: int) -> Strip:
         """One line of output with its matches marked, in the line found last more so."""
@@ -153,6 +167,8 @@ class LogStatus(RowView):
         newest = output.lines[-1] if output.lines and not view.following else ""
         lines = "line" if last == 1 else "lines"
         right = row((f"  {last:,} {lines}  ", "dim"), state, " ")
+        if view.is_cut:
+            right = row((hint("  {log.scroll_sideways(1)} more of long lines"), "accent"), *right)
         if view.found is not None:
             right = row((f"  found in line {view.found + 1:,}", "accent"), *right)
         if output.skipped_bytes:

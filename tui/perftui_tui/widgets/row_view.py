@@ -45,6 +45,8 @@ class RowView(ScrollView, can_focus=False):
     ascii_only = False
     """Whether this process draws with ASCII alone; set once, before the app starts."""
 
+    left = 0
+    """Cells of every row that are out of sight at the left."""
     _rows: tuple[Row, ...] = ()
     _make: Make | None = None
 
@@ -102,9 +104,9 @@ class RowView(ScrollView, can_focus=False):
         styles = palette(self.app.theme_variables)
         segments = [
             Segment(text, base + styles[style] if style else base)
-            for text, style in fit(safe(line), self.scrollable_content_region.width)
+            for text, style in fit(safe(line), self.left + self.scrollable_content_region.width)
         ]
-        return Strip(segments)
+        return Strip(segments).crop(self.left)
 
 
 def loading(name: str, done: float | Exporting, seconds: float = 0.0) -> str:

@@ -91,8 +91,14 @@ def costliest(analysis: TraceAnalysis) -> tuple[str, Work] | None:
 def _may_be_slow(name: str, ops: Operators) -> bool:
     if ops.device and (name in _CALLED_AS or not ("aten::" in name or _NODE.match(name))):
         return False
-    is_operator = ops.steps.steps or "::" in name
+    # Functions and ranges of the script's own hold operators that are judged by themselves.
+    called = name.rpartition(": ")[2]
+    is_operator = "::" in called or _NUMBERED.search(called)
     return bool(is_operator) and not any(pattern.match(name) for pattern in _NOT_ASKED)
+
+
+_NUMBERED = re.compile(r"Backward\d+$")
+"""End of the names of torch's own nodes; those of a script's ``autograd.Function`` have no number."""
 
 
 def _is_of(kind: str, name: str) -> bool:

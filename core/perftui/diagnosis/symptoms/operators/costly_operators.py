@@ -98,7 +98,7 @@ def _may_be_slow(name: str, ops: Operators) -> bool:
 
 
 _NUMBERED = re.compile(r"Backward\d+$")
-"""End of the names of torch's own nodes; those of a script's ``autograd.Function`` have no number."""
+"""End of names of torch's own nodes; those of a script's ``autograd.Function`` have no number."""
 
 
 def _is_of(kind: str, name: str) -> bool:

@@ -233,11 +233,10 @@ def _one_by_one(facts: Facts) -> str:
     """What to do about a loader of evaluation with batches of one sample; empty without."""
     loaders = notes_of(facts.events, "loader")
     evaluates = {data.get("id") for data in loaders if data.get("role") == EVAL}
-    for data in loaders:
-        if data.get("id") in evaluates and data.get("batch_size") == 1 and data.get("file"):
-            short = f"{Path(data['file']).name}:{data.get('line')}"
-            return f"the DataLoader at {short} has batch_size=1: pass a larger one, such as 256"
-    return ""
+    single = (data for data in loaders if data.get("id") in evaluates)
+    line = next((data for data in single if data.get("batch_size") == 1 and data.get("file")), None)
+    at = line and f"{Path(line['file']).name}:{line.get('line')}"
+    return f"the DataLoader at {at} has batch_size=1: pass a larger one, such as 256" if at else ""
 
 
 def _now_and_then(facts: Facts, stats: Evaluation) -> Lost:

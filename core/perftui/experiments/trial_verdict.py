@@ -148,10 +148,8 @@ class TrialVerdict:
     @property
     def while_running(self) -> str:
         """The headline, with what is still needed."""
-        more = self.more_pairs
-        return (
-            f"{self.headline}: {fmt.several(more, 'more pair')} needed" if more else self.headline
-        )
+        more = f": {fmt.several(self.more_pairs, 'more pair')} needed" if self.more_pairs else ""
+        return f"{self.headline}{more}"
 
 
 def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = False) -> TrialVerdict:
@@ -162,8 +160,7 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
     result = estimate(ratios)
     if result is None:
         more = (next_look(0) or 0) - len(ratios)
-        text = f"{speed_text(median(ratios))} so far" if ratios else "not yet known"
-        return TrialVerdict(Outcome.INCONCLUSIVE, text, more_pairs=more)
+        return TrialVerdict(Outcome.INCONCLUSIVE, _early_text(ratios), more_pairs=more)
     least = 1 + max(LEAST_GAIN, floor / math.sqrt(result.pairs))
     interval = f"({result.low:.2f} to {result.high:.2f})"
     if result.low > least:
@@ -178,9 +175,22 @@ def judge(ratios: Sequence[float], floor: float = 0.0, *, disturbed: bool = Fals
         headline = f"no difference beyond {fmt.percent(most)} {interval}"
         return TrialVerdict(Outcome.NO_DIFFERENCE, headline, result)
     more = (next_look(len(ratios)) or len(ratios)) - len(ratios)
-    text = f"{speed_text(result.ratio)} {'so far ' if more else ''}{interval}"
-    text += ("" if more else ", not certain") + (", the runs were disturbed" if disturbed else "")
+    speed, is_open = speed_text(result.ratio), result.low <= 1 <= result.high
+    so_far = f"{result.ratio:.2f}x so far, unclear" if is_open else f"{speed} so far"
+    text = f"{so_far} {interval}" if more else f"{speed} {interval}, not certain"
+    text += ", the runs were disturbed" if disturbed else ""
     return TrialVerdict(Outcome.INCONCLUSIVE, text, result, more)
+
+
+def _early_text(ratios: Sequence[float]) -> str:
+    """``2.05x faster so far``, or ``1.13x so far, unclear (pairs 0.67 to 1.49)`` where the next
+    pair may turn it round."""
+    if not ratios:
+        return "not yet known"
+    ratio, low, high = median(ratios), min(ratios), max(ratios)
+    if len(ratios) > 1 and not low <= 1 <= high:
+        return f"{speed_text(ratio)} so far"
+    return f"{ratio:.2f}x so far, unclear" + f" (pairs {low:.2f} to {high:.2f})" * (low < high)
 
 
 def _gain_text(word: str, result: Estimate) -> str:

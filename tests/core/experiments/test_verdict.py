@@ -78,15 +78,16 @@ def test_between_looks_nothing_changes() -> None:
         (0.5, 0.01, 6, Outcome.SLOWER, "2.00x slower (1.96 to 2.04)"),
         (1.0, 0.01, 6, Outcome.NO_DIFFERENCE, "no difference (0.99 to 1.01)"),
         (1.05, 0.1, 6, Outcome.INCONCLUSIVE,
-         "1.05x faster so far (0.95 to 1.15): 3 more pairs needed"),
+         "1.05x so far, unclear (0.95 to 1.15): 3 more pairs needed"),
         (1.1, 0.05, 6, Outcome.FASTER, "1.10x faster (1.05 to 1.15)"),
         (1.05, 0.1, 14, Outcome.INCONCLUSIVE, "1.05x faster (1.00 to 1.10), not certain"),
         (1.0, 0.08, 14, Outcome.NO_DIFFERENCE, "no difference beyond 4.5 % (0.96 to 1.04)"),
         (1.0, 0.08, 9, Outcome.INCONCLUSIVE,
-         "as fast so far (0.94 to 1.06): 5 more pairs needed"),
+         "1.00x so far, unclear (0.94 to 1.06): 5 more pairs needed"),
         (1.06, 0.04, 14, Outcome.FASTER, "1.06x faster (1.04 to 1.08)"),
-        (2.0, 0.1, 4, Outcome.INCONCLUSIVE,
-         "2.00x faster so far: 2 more pairs needed"),
+        (2.0, 0.1, 4, Outcome.INCONCLUSIVE, "2.00x faster so far: 2 more pairs needed"),
+        (1.1, 0.4, 3, Outcome.INCONCLUSIVE,
+         "1.10x so far, unclear (pairs 0.70 to 1.50): 3 more pairs needed"),
         (9.5, 0.3, 2, Outcome.INCONCLUSIVE, "9.50x faster so far: 4 more pairs needed"),
         (9.5, 0.3, 3, Outcome.FASTER, "at least 6.57x faster, likely 9.50x (up to 13.72x)"),
         (0.2, 0.02, 3, Outcome.SLOWER, "at least 3.25x slower, likely 5.00x (up to 7.78x)"),
@@ -102,7 +103,8 @@ def test_what_is_said(
 
 def test_an_unclear_result_says_that_runs_were_disturbed() -> None:
     said = judge([1.0, 1.02, 1.05, 1.08, 1.1, 1.04], disturbed=True).headline
-    assert said == "1.05x faster so far (1.00 to 1.10), the runs were disturbed"
+    assert said == "1.05x so far, unclear (1.00 to 1.10), the runs were disturbed"
+    assert judge([1.5]).headline == "1.50x so far, unclear"
     assert "disturbed" not in judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15], disturbed=True).headline
 
 

@@ -32,13 +32,11 @@ def status_line(name: str, title: str, figures: Sequence[Span], cells: int) -> R
 
 def stage_words(stage: Stage, problem: str) -> Span | None:
     """What there is to say of a stage beside what was measured; None where that is all."""
-    if stage is Stage.WAITING:
-        return ("waiting for the running training to stop", "warn")
-    if stage is Stage.STOPPING:
-        return ("stopping the training", "warn")
-    if stage is Stage.FAILED:
-        return (f"failed: {problem}", "bad")
-    return None
+    return {
+        Stage.WAITING: ("waiting for the running training to stop", "warn"),
+        Stage.STOPPING: ("stopping the training", "warn"),
+        Stage.FAILED: (f"failed: {problem}", "bad"),
+    }.get(stage)
 
 
 def seconds_left(state: TrialState, now: float) -> float | None:
@@ -46,7 +44,7 @@ def seconds_left(state: TrialState, now: float) -> float | None:
 
     Runs are taken to last as long as those before, at least as long as the running one has so far;
     before the first as the recorded run tells."""
-    each, of_workers = _mean(state, is_for_workers=False), _mean(state, is_for_workers=True)
+    each, of_workers = _mean(state, workers=False), _mean(state, workers=True)
     if each is None or of_workers is None:
         return None
     # Runs until the next look, without those that try numbers of workers; a running one counts.
@@ -66,12 +64,8 @@ def seconds_left(state: TrialState, now: float) -> float | None:
     return max(1, runs) * max(each, since) - since
 
 
-def _mean(state: TrialState, *, is_for_workers: bool) -> float | None:
-    took = [
-        seconds
-        for run, seconds in state.job.made
-        if (run.purpose is Purpose.WORKERS) is is_for_workers
-    ]
+def _mean(state: TrialState, *, workers: bool) -> float | None:
+    took = [time for run, time in state.job.made if (run.purpose is Purpose.WORKERS) is workers]
     return sum(took) / len(took) if took else state.plan.run_seconds
 
 
@@ -89,7 +83,7 @@ def rest(state: TrialState, now: float, *, is_whole: bool = False) -> str:
     if left is None:
         return "time left is known after the first run"
     if left < 5.0:  # a rough time is ten seconds at least
-        return "the result any moment now"
+        return "the result soon"
     may_go_on = is_whole and state.look < state.last_look
     further = f", up to pair {state.last_look} if not clear" if may_go_on else ""
     return f"about {fmt.rough_time(left)} to pair {state.look}{further}"
@@ -237,9 +231,7 @@ def _trial_time(state: TrialState, now: float) -> str:
 
 def _first(state: TrialState) -> str:
     if state.plan.pairs_of_run is not None:
-        return (
-            f"Each run makes {state.plan.steps:,} steps and switches the fix on and off meanwhile."
-        )
+        return f"Each run makes {state.plan.steps:,} steps and switches the fix on and off."
     return (
         f"Runs of {state.plan.steps:,} steps alternate, with the fix and without it. The first run "
         "does not count: files and caches are still cold."

@@ -22,7 +22,7 @@ from perftui.run.reader import RunReader
 from perftui_tui.app import PerftuiApp
 from perftui_tui.cli import main
 from perftui_tui.commands.farewell import achieved, farewell
-from perftui_tui.dialogs.choice import leaving
+from perftui_tui.dialogs.choice import QuitDialog
 from perftui_tui.dialogs.experiment import NOT_MEASURED
 from tests.ran import Capture, Patch, ran
 from tests.terminal import Terminal
@@ -46,7 +46,7 @@ def test_what_opens_by_itself_is_named_with_the_command(tmp_path: Path, capsys: 
 
 
 def test_a_training_that_was_stopped_for_a_trial_is_no_failure(
-    tmp_path: Path, capsys: Capture
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     stopped = {"status": "killed", "exit_code": 130, "stop_reason": "trial"}
     root = write_run(tmp_path, **stopped)
@@ -58,6 +58,12 @@ def test_a_training_that_was_stopped_for_a_trial_is_no_failure(
         "  tried   num_workers 0 -> 2: 2.10x faster (2.00 to 2.20)",
         f"  run     {root}",
     ]
+    # A narrow terminal breaks no word.
+    monkeypatch.setenv("COLUMNS", "38")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    farewell(root, is_replay=True, achieved=done)
+    broken = ["  tried   num_workers 0 -> 2: 2.10x", f"{'':10}faster (2.00 to 2.20)"]
+    assert capsys.readouterr().err.splitlines()[1:3] == broken
 
 
 @pytest.mark.subprocess
@@ -95,12 +101,12 @@ def test_all_that_was_done_is_named_and_the_last_fix_is_undone_first() -> None:
                 ),
             ),
         ),
-        source_fixes=SimpleNamespace(written=fixes),
+        source_fixes=SimpleNamespace(written=fixes, undone={"no-gc"}),
     )
     assert list(achieved(cast("PerftuiApp", app))) == [
-        ("trial", "fused goes on: perftui attach /runs/a"),
+        ("trial", "fused goes on; perftui attach /runs/a shows it, X there stops it"),
         ("tried", "num_workers 0 -> 1: 1.25x slower"),
-        ("proven", "no collection: 4.47x faster"),
+        ("proven", "no collection: 4.47x faster, undone"),
         ("wrote", "/p/train.py: anomaly detection off, 1.14x faster, proven"),
         ("wrote", f"/p/data.py: pin_memory on, {NOT_MEASURED}"),
         ("undo", "perftui undo '/runs/b c'  # restores data.py"),
@@ -155,9 +161,9 @@ def test_where_no_run_is_the_newest_demo_that_goes_on_is_meant(
     assert main(["attach"]) == 0
     assert [root.parents[2] for root in attached] == [demos[1]]
     assert f"perftui attach {attached[0]}" in capsys.readouterr().err
-    assert leaving(attached[0], None).label.count(f"perftui attach {demos[1]} shows")
+    assert QuitDialog.leaving(attached[0], None).label.count(f"perftui attach {demos[1]} shows")
     monkeypatch.chdir(demos[1])
-    assert leaving(attached[0], None).label.count("perftui attach shows")
+    assert QuitDialog.leaving(attached[0], None).label.count("perftui attach shows")
 
 
 def test_leaving_says_how_to_come_back(runs: Path, attached: list[Path], capsys: Capture) -> None:

@@ -296,7 +296,8 @@ class Experiment(Generic[State]):
             problem = str(error)
         finally:
             message = problem or (self.state.problem if self.state else "")
-            self.set(stage=stage, problem=message, ended=self.clock())
+            if not self.left.is_set():  # what is left may go on, which the farewell says
+                self.set(stage=stage, problem=message, ended=self.clock())
 
 
 def first_stage(root: Path) -> Stage:
@@ -348,7 +349,7 @@ class PairedTrials(Experiment[TrialState]):
 
         job, root = read_job(snapshot.source), snapshot.source
         if job is not None and not job.stage.is_over:
-            plan = plan_of(snapshot.facts, job.option)
+            plan = plan_of(snapshot.facts, job.option, job.steps)
             state = TrialState(job, plan, root=root, began=job.began_ns / 1e9)
             self.begin(state, lambda: self._follow(root), shows=False)
 

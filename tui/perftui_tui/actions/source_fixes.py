@@ -56,6 +56,10 @@ class SourceFixes:
         self.written: tuple[Written, ...] = ()
         """Patches written in this session and not taken back, the newest last: ``undo`` takes that
         one back."""
+        self.undone: frozenset[str] = frozenset()
+        """Identifiers of fixes that were taken back in this session."""
+        self.measuring: Callable[[], str] = str
+        """The name of what makes runs of the source now; empty where nothing does."""
         self._tuned: dict[Path, frozenset[str]] = {}
         """Fixes that tunings wrote and that were not taken back, by the run they began with."""
 
@@ -71,20 +75,28 @@ class SourceFixes:
         none, say what to write by hand for ``finding``."""
         if option is None or option.patch is None:
             self._app.warn(by_hand(option, finding))
-            return
-        if option.is_written:
+        elif option.is_written:
             self._app.warn(hint("it is written already: {diagnosis.undo_fix} undoes it"))
-            return
-        self._app.on_thread(partial(self._offer, option, option.patch, gain))
+        elif self._may_change():
+            self._app.on_thread(partial(self._offer, option, option.patch, gain))
 
     def undo(self, root: Path | None = None) -> None:
         """Restore the source that was written in this session, or ask for what was written last
         beside the run at ``root``, by default the one on screen."""
+        if not self._may_change():
+            return
         if self.written:
             newest = self.written[-1]
             self._app.on_thread(partial(self._restore, newest.applied, newest.store))
         else:
             self._app.on_thread(partial(self._find_earlier, root or self._app.target))
+
+    def _may_change(self) -> bool:
+        """Whether no runs are made of the source as it is; where some are, that is shown."""
+        if name := self.measuring():
+            stop = hint("{app.trial} can stop it")
+            self._app.warn(f"a {name} is running, and a changed source would spoil it: {stop}")
+        return not name
 
     def tuned(self, root: Path, fix: str) -> None:
         """Note that a tuning of the run at ``root`` wrote ``fix``: the next undo asks first, as it
@@ -112,10 +124,7 @@ class SourceFixes:
         *given: object,
     ) -> None:
         """Show a dialog from a thread, and do the work on one where the answer is yes."""
-
-        def do() -> None:
-            self._app.on_thread(partial(work, *given))
-
+        do = partial(self._app.on_thread, partial(work, *given))
         self._app.call_from_thread(lambda: self._app.ask(dialog(do)))
 
     def _write(self, option: FixOption, patch: Patch, gain: str) -> None:
@@ -145,13 +154,11 @@ class SourceFixes:
         from perftui.fixes.apply_and_undo import undo
 
         path = undo(applied, store)
+        self.undone |= {applied.fix}
         self.written = tuple(row for row in self.written if row.applied is not applied)
         self._tuned = {run: fixes - {applied.fix} for run, fixes in self._tuned.items()}
         self._done(f"{path.name} restored byte for byte")
 
     def _done(self, text: str) -> None:
-        def report() -> None:
-            self._app.notify(text, markup=False)
-            self._app.show_proofs()
-
-        self._app.call_from_thread(report)
+        self._app.call_from_thread(self._app.notify, text, markup=False)
+        self._app.call_from_thread(self._app.show_proofs)

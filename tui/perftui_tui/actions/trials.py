@@ -13,13 +13,7 @@ from perftui.experiments.trial_verdict import FEWEST_STEPS
 from perftui.run.layout import TRIAL_FILE, trials_of
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
-from perftui_tui.reading.experiment_state import (
-    NO_FIX,
-    NO_RUN,
-    plan_of,
-    tuning_plan_of,
-    warnings_of,
-)
+from perftui_tui.reading.experiment_state import NO_RUN, no_fix, plan_of, tuning_plan, warnings_of
 from perftui_tui.reading.source import running_script
 
 if TYPE_CHECKING:
@@ -79,6 +73,8 @@ class Trials:
         """The change that was tried last."""
         self.is_starting = False
         """Whether a run is being started, which may first have to wait for the old one's end."""
+        of_source = self.pairs, self.tuning
+        source_fixes.measuring = lambda: "".join(one.kind for one in of_source if one.is_running)
         self._cancelled = threading.Event()
         self._compare_when_steady = False
         self._looked_at: set[Path] = set()
@@ -117,16 +113,15 @@ class Trials:
         from perftui_tui.dialogs.experiment import proof_dialog
         from perftui_tui.panes.experiments import newest
 
-        if self.latest is not None:
-            self.latest.show()
-            return
         snapshot = self._app.snapshot
         proof = newest(snapshot.proofs) if snapshot is not None else None
-        if proof is not None:
+        if self.latest is not None:
+            self.latest.show()
+        elif proof is not None:
             self._app.ask(proof_dialog(proof))
-            return
-        where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
-        self._app.warn(f"no trial by pairs of runs and no tuning yet: {where}")
+        else:
+            where = hint("{app.show('diagnosis')} and then {diagnosis.try_fix} or {diagnosis.tune}")
+            self._app.warn(f"no trial by pairs of runs and no tuning yet: {where}")
 
     def compare_when_steady(self) -> None:
         """Go to the comparison once a trial has enough steps, unless paused or a dialog is open."""
@@ -138,6 +133,7 @@ class Trials:
         if enough and not app.paused and not app.is_asking:
             self._compare_when_steady = False
             app.action_show("compare")
+            app.notify("the new run has steps enough: this compares it with the one before")
 
     def take_up(self) -> None:
         """Follow the trial of the run on screen, if one goes on that was begun elsewhere."""
@@ -167,7 +163,7 @@ class Trials:
         if option is None or not option.is_triable:
             first = option or next(iter(options), None)
             why = first.why_not_tried if first else "perftui writes no fix for this finding"
-            self._app.warn(f"{why}: {hint(BY_HAND)}" if finding else NO_FIX)
+            self._app.warn(f"{why}: {hint(BY_HAND)}" if finding else no_fix(snapshot))
             return
         # For the first finding the top of the screen says it.
         top = snapshot.diagnosis.top
@@ -185,9 +181,7 @@ class Trials:
         elif of is None or snapshot is None or option is None:
             self.offer(snapshot.diagnosis.top if snapshot is not None else None, proves=True)
         elif self.change and self.change.is_written:
-            self._app.warn(
-                hint("it is in the source: {diagnosis.undo_fix} undoes it, then prove it")
-            )
+            self._app.warn(hint("it is written: {diagnosis.undo_fix} undoes it, then prove it"))
         else:
             self._ask_how(of, snapshot, option, "", proves=True)
 
@@ -200,7 +194,7 @@ class Trials:
             self.running.show()
         elif snapshot is None or snapshot.run is None:
             self._app.warn(NO_RUN)
-        elif not (plan := tuning_plan_of(snapshot)).steps:
+        elif not (plan := tuning_plan(snapshot)).steps:
             self._app.warn(plan.note)
         elif self._may_start(snapshot.run):
             self.tuning.offer(snapshot.source, plan, warnings_of(snapshot))
@@ -214,10 +208,8 @@ class Trials:
             self.running.show()
         elif snapshot is None or snapshot.run is None:
             self._app.warn("a trace does not name its machine: run `perftui probe` there")
-        elif snapshot.run.manifest.host != socket.gethostname():
-            self._app.warn(
-                f"this run is of {snapshot.run.manifest.host}: run `perftui probe` there"
-            )
+        elif (host := snapshot.run.manifest.host) != socket.gethostname():
+            self._app.warn(f"this run is of {host}: run `perftui probe` there")
         elif snapshot.goes_on:
             self._app.warn(
                 "the training is still running, and both would disturb each other: measure the "
@@ -272,11 +264,9 @@ class Trials:
             reason = "a run is already starting: wait until it is shown"
         elif run.root != self._app.target:
             reason = "the new run has not shown anything yet: wait until it does"
-        elif self.running is not None:
+        elif (running := self.running) is not None:
             stop = hint("{app.trial} can stop it")
-            reason = (
-                f"a {self.running.view.name} is running, and another run would disturb it: {stop}"
-            )
+            reason = f"a {running.view.name} is running, and another run would disturb it: {stop}"
         elif busy is not None:
             reason = (
                 f"{busy} is still running, and two trainings would disturb each other: wait until "

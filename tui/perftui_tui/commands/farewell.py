@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -10,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest, ManifestError, Status, wait_until_over
-from perftui.trace.text import printable
 from perftui_tui.commands.output import log
+from perftui_tui.keys.own_keys import hint
+from perftui_tui.look.rows import behind, plain
 
 if TYPE_CHECKING:
     from perftui_tui.app import PerftuiApp
@@ -45,8 +48,12 @@ def farewell(
     log(_outcome(manifest))
     if not is_replay:
         tell_failure(root, manifest)
+    # A terminal would break what it has no room for within words; commands stay whole.
+    cells = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for word, what in achieved:
-        log(f"  {word:<7} {printable(what)}")
+        room = sys.maxsize if what.startswith("perftui ") else cells
+        for line in behind(((f"  {word:<7} ", ""),), what, room):
+            log(plain(line))
     log(f"  run     {root}")
     again = "replay" if manifest.status.is_over else "attach"
     log(f"  again   perftui {again} {shlex.quote(str(root))}")
@@ -121,13 +128,16 @@ def achieved(app: PerftuiApp) -> Iterator[tuple[str, str]]:
     trials, written = app.trials, app.source_fixes.written
     if trials.pairs.is_running and trials.pairs.state is not None:
         title, root = trials.pairs.state.job.tried.title, trials.pairs.state.root
-        yield "trial", f"{title} goes on: perftui attach {shlex.quote(str(root))}"
+        attach = f"perftui attach {shlex.quote(str(root))}"
+        yield "trial", hint(f"{title} goes on; {attach} shows it, {{app.trial}} there stops it")
     titles = {row.option.title for row in written}
     gains = {one.title: f"{one.headline}, proven" for one in trials.proofs.every if one.is_faster}
     for proof in trials.proofs.every:
         # Written fixes are named below, with the same figures.
         if proof.title not in titles:
-            yield "proven" if proof.is_faster else "tried", f"{proof.title}: {proof.headline}"
+            undone = ", undone" if proof.fix in app.source_fixes.undone else ""
+            word = "proven" if proof.is_faster else "tried"
+            yield word, f"{proof.title}: {proof.headline}{undone}"
     tuned = trials.tuning.state
     if tuned is not None and (files := tuned.journal.files):
         gain = f": {tuned.final.verdict.headline}" if tuned.final is not None else ""

@@ -207,13 +207,13 @@ class QuitDialog(ChoiceDialog):
         stay = Choice(("escape", "c", "q"), "stay here")
         super().__init__("Quit perftui?", body, (*choices, stay))
 
-
-def leaving(root: Path, leave: Act) -> Choice:
-    """Leaves what runs for the run at ``root``, and says what shows it again: elsewhere than in
-    this directory that takes a path."""
-    project = root.parents[2] if root.parent.parts[-2:] == RUNS_DIRECTORY.parts else root
-    path = "" if root.parent == RUNS_DIRECTORY.absolute() else f" {shlex.quote(str(project))}"
-    return Choice(("l", "enter"), f"leave it running; perftui attach{path} shows it again", leave)
+    @staticmethod
+    def leaving(root: Path, leave: Act) -> Choice:
+        """Leaves what runs for the run at ``root``, and says what shows it again: elsewhere than in
+        this directory that takes a path."""
+        project = root.parents[2] if root.parent.parts[-2:] == RUNS_DIRECTORY.parts else root
+        at = "" if root.parent == RUNS_DIRECTORY.absolute() else f" {shlex.quote(str(project))}"
+        return Choice(("l", "enter"), f"leave it running; perftui attach{at} shows it again", leave)
 
 
 def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:
@@ -223,9 +223,8 @@ def quit_dialog(title: str, root: Path, leave: Act, stop: Act) -> QuitDialog:
         row("It does not need this window and is recorded in"),
         row((str(root), "dim")),
     )
-    leaves = leaving(root, leave)
     stops = Choice(("s",), "stop the training (interrupt, like ctrl+c in a shell)", stop)
-    return QuitDialog(body, leaves, stops)
+    return QuitDialog(body, QuitDialog.leaving(root, leave), stops)
 
 
 def delete_run_dialog(entry: RunEntry, delete: Act) -> ChoiceDialog:

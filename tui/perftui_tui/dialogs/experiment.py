@@ -12,15 +12,7 @@ from typing import Any, Generic, TypeVar
 from perftui import format as fmt
 from perftui.experiments.journal import Proof
 from perftui.fixes.option import FixOption, Patch, Risk
-from perftui_tui.dialogs.choice import (
-    Act,
-    Choice,
-    ChoiceDialog,
-    Prose,
-    QuitDialog,
-    leaving,
-    yes_or_no,
-)
+from perftui_tui.dialogs.choice import Act, Choice, ChoiceDialog, Prose, QuitDialog, yes_or_no
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.rows import Row, Span, row
 from perftui_tui.panes import experiments
@@ -130,7 +122,7 @@ def quit_experiment_dialog(view: View[State], state: State, leave: Act, stop: Ac
         Prose(f"{view.so_far(state)} It {needs}{'' if goes_on else view.training}."),
     )
     stops = Choice(("s",), f"stop the {view.name} and quit", stop)
-    return QuitDialog(body, *([leaving(state.root, leave)] if goes_on else []), stops)
+    return QuitDialog(body, *([QuitDialog.leaving(state.root, leave)] if goes_on else []), stops)
 
 
 def proof_dialog(proof: Proof) -> ChoiceDialog:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from perftui import format as fmt
 from perftui.experiments.trial_verdict import FEWEST_STEPS, LOOKS, Stage, TrialVerdict, next_look
 from perftui.run.layout import trials_of
+from perftui_tui.reading.snapshot import JUDGING
 
 if TYPE_CHECKING:
     from perftui.experiments.job import Job
@@ -128,7 +129,7 @@ BUDGET_SECONDS = 900.0
 """Seconds after which a tuning begins no further fix, if that budget is chosen."""
 
 
-def tuning_plan_of(snapshot: Snapshot) -> TrialPlan:
+def tuning_plan(snapshot: Snapshot) -> TrialPlan:
     """The plan to tune the training of ``snapshot``: the label says how many fixes there are to try
     now, the note how many runs each takes."""
     from perftui.experiments.journal import journal_of
@@ -196,14 +197,22 @@ def plan_of(
 
 NO_RUN = "a trace cannot be run again: start the script with perftui"
 
-NO_FIX = "no finding has a fix to try"
+
+def no_fix(snapshot: Snapshot) -> str:
+    """Why no fix can be tried where no finding has one, or has none yet."""
+    waits_for = snapshot.diagnosis.progress or (JUDGING if snapshot.is_reading else "")
+    return f"no finding has a fix to try{f' yet: {waits_for}' if waits_for else ''}"
 
 
 def warnings_of(snapshot: Snapshot) -> list[str]:
     """Warnings before a run is started in place of one that goes on."""
+    from perftui.facts.step.steps import step_breakdown
+
     if not snapshot.goes_on:
         return []
-    steady = snapshot.diagnosis.steady_steps
+    # They are known before they are judged.
+    steps = snapshot.ask(step_breakdown)
+    steady = steps.count if steps else 0
     first = "The running training is stopped first: two trainings at once would disturb each other."
     too_early = (
         f"This run has {steady} of the {FEWEST_STEPS} steady steps that a comparison needs; if "

@@ -48,9 +48,9 @@ def test_no_screen_binds_a_key_twice() -> None:
         # Of its parts one has the focus, which may take a key over from the app.
         for part in {screen, *(key.scope for key in keys_on(screen))}:
             scopes = {screen, "app" if part == screen else part}
-            keys = [
-                one for scope in scopes for key in keys_of(scope) for one in key.keys.split(",")
-            ]
+            # Escape also closes a message, where the screen has no use for it.
+            own = [key.keys.removesuffix(",escape") for each in scopes for key in keys_of(each)]
+            keys = [one for keys in own for one in keys.split(",")]
             assert len(keys) == len(set(keys)), part
 
 
@@ -352,7 +352,7 @@ def test_a_key_is_what_it_types_or_a_name_and_without_a_file_nothing_changes(own
         ("[ops\n", "not valid TOML"),
         ("[ops]\nfilter = 'k'\n", "k would be both ops.kernels and ops.filter, so ops.filter"),
         ("[log]\nsearch = 'space'\n", "space would be both app.pause and log.search"),
-        ("[app]\npause = 'enter'\n", "so app.pause keeps its default keys"),
+        ("[app]\npause = 'enter'\n", "so app.pause keeps its default"),
     ],
 )
 def test_what_is_wrong_is_said_and_changes_nothing(own: Path, content: str, words: str) -> None:

@@ -260,6 +260,8 @@ class PerftuiApp(Session):
             return
         self.trail = trail
         if self.current_mode != name:
+            if self.snapshot is not None:  # notes of the start are read on the first screen
+                self.close_notices()
             self.switch_mode(name)
         else:
             self.refresh_screen()

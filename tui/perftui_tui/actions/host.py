@@ -208,8 +208,14 @@ class Host(App[None]):
         newest = {notice.severity: notice for notice in every}
         shown = next((newest[level] for level in reversed(_BY_WEIGHT) if level in newest), None)
         self._notice = shown
-        _put(screen, shown)
+        for each in self.screen_stack:  # under a dialog it would be seen twice
+            _put(each, shown if each is screen else None)
 
     def action_close_notice(self) -> None:
         if self._notice is not None:
             self._unnotify(self._notice)
+
+    def close_notices(self) -> None:
+        """Let go of all that was told, but for errors."""
+        for notice in [one for one in self._notifications if one.severity != "error"]:
+            self._unnotify(notice)

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 LONG_NAMES = (
-    "Overview",
-    "Timeline",
-    "Ops",
-    "Diagnosis",
-    "Compare",
-    "Log",
-    "Memory",
-    "Ranks",
-    "Runs",
+    *("Overview", "Timeline", "Ops", "Diagnosis", "Compare", "Log", "Memory", "Ranks", "Runs"),
 )
 """Screens as a person reads them, in the order of their digits."""
 
@@ -77,15 +69,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "app": (
         Key("q", "quit", "Quit", "Quit; asks what to do with a running training"),
         Key("ctrl+q", "app.quit", "Quit", "Quit, also while typing", False, priority=True),
-        Key("x", "close_notice", "Close", "Close the message at the bottom (or click it)", False),
-        Key(
-            "ctrl+c",
-            "interrupt",
-            "Quit",
-            "Copy selected text, or quit like q",
-            False,
-            priority=True,
-        ),
+        Key("x,escape", "close_notice", "Close", "Close the message (or click it)", False),
+        Key("ctrl+c", "interrupt", "Quit", "Copy selected text, else quit", False, priority=True),
         Key("question_mark,f1", "help", "Help", "Show keys and explain this screen", True, "?"),
         Key("space", "pause", "Pause", "Freeze the display; the recording goes on"),
         Key("c", "capture", "Capture", "Profile a window of steps now"),
@@ -98,20 +83,11 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
             for digit, (name, title) in enumerate(zip(SCREENS, LONG_NAMES, strict=True), 1)
         ),
         Key("tab", "next_screen(1)", "Next", "The next screen", False, priority=True),
-        Key(
-            "shift+tab", "next_screen(-1)", "Previous", "The previous screen", False, priority=True
-        ),
+        Key("shift+tab", "next_screen(-1)", "Previous", "The screen before", False, priority=True),
         Key("backspace", "return", "Back", "Back to the previous place"),
         Key("S", "picture", "Picture", "Save a screenshot (SVG) and show its path", False),
         Key("T", "next_theme", "Theme", "The next colour theme (all are in the palette)", False),
-        Key(
-            "ctrl+z",
-            "suspend_process",
-            "Suspend",
-            "Back to the shell; `fg` returns",
-            False,
-            priority=True,
-        ),
+        Key("ctrl+z", "suspend_process", "Suspend", "The shell; fg returns", False, priority=True),
     ),
     "app.bar": (
         Key("space", "play", "Play", "Play or pause"),
@@ -168,17 +144,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("minus", "threshold(-1)", "Shorter", "Show shorter gaps too", False, "-"),
         Key("full_stop", "event(1)", "Event", "The next event or sample on the track", False, "."),
         Key("comma", "event(-1)", "Event", "The previous event or sample", False, ","),
-        Key(
-            "greater_than_sign", "same_name(1)", "Name", "The next event with this name", False, ">"
-        ),
-        Key(
-            "less_than_sign",
-            "same_name(-1)",
-            "Name",
-            "The previous event with this name",
-            False,
-            "<",
-        ),
+        Key("greater_than_sign", "same_name(1)", "Name", "The next event of this name", False, ">"),
+        Key("less_than_sign", "same_name(-1)", "Name", "The previous of this name", False, "<"),
         Key("right_parenthesis", "step(1)", "Step", "The next step", False, ")"),
         Key("left_parenthesis", "step(-1)", "Step", "The previous step", False, "("),
         Key("right_curly_bracket", "slow_step(1)", "Slow", "The next slow step", False, "}"),
@@ -298,7 +265,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("pageup", "scroll_sites(-8)", "Up", "Eight rows up", False),
     ),
     "ranks.table": (
-        *_table(Key("enter", "open", "Show", "Show this rank on all screens")),
+        *_table(Key("enter", "open", "Show", "This rank on all screens")),
         *_TAKE_ROWS,
     ),
     "runs": (

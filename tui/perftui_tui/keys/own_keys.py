@@ -65,9 +65,7 @@ def check(wanted: Mapping[str, Sequence[str]]) -> Overrides:
             del accepted[name]
         both = " and ".join(names)
         whose = " and ".join(given_back)
-        complaints.append(
-            f"{key_in_file(key)} would be both {both}, so {whose} keeps its default keys"
-        )
+        complaints.append(f"{key_in_file(key)} would be both {both}, so {whose} keeps its default")
     return Overrides(accepted, tuple(complaints))
 
 
@@ -184,9 +182,7 @@ def file_text(overrides: Overrides, path: Path) -> str:
     return "\n".join(lines).rstrip()
 
 
-NEEDS_A_RUN = frozenset(
-    {"try_fix", "prove_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"}
-)
+NEEDS_A_RUN = {"try_fix", "prove_fix", "tune", "write_fix", "undo_fix", "rerun", "playback"}
 NEEDS_A_RUN_NOW = frozenset({"capture", "pause"})
 
 

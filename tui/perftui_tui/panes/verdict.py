@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Confidence, Finding, Severity
 from perftui.format import percent, several
-from perftui_tui.keys.own_keys import shown_key
+from perftui_tui.keys.own_keys import hint, shown_key
 from perftui_tui.look.format import elapsed, format_bytes, share
 from perftui_tui.look.rows import Row, Span, behind, crop, row, wrap
 from perftui_tui.reading.snapshot import JUDGING, NextThing, Phase, Snapshot, Todo, best_of
@@ -30,11 +30,12 @@ def label(text: str, style: str) -> Span:
 
 def waits_for_window(snapshot: Snapshot) -> bool:
     """Whether steps are not judged yet, or a window that is being read may yet show what they do
-    not: nothing was found, or all seems well."""
-    top = snapshot.diagnosis.top
+    not: nothing was found, or all seems well, or the run is over and that is its last."""
+    top, is_live = snapshot.diagnosis.top, snapshot.phase.is_live
     if not snapshot.is_judged:
-        return snapshot.train_steps > 0 or not snapshot.phase.is_live
-    return snapshot.is_reading and (top is None or top.severity is Severity.HEALTHY)
+        return snapshot.train_steps > 0 or not is_live
+    is_open = top is None or top.severity is Severity.HEALTHY or not is_live
+    return snapshot.is_reading and is_open
 
 
 def verdict(snapshot: Snapshot) -> tuple[Span, str]:
@@ -85,8 +86,17 @@ def _held(memory: MemoryReport) -> str:
     return f"{text}; {first.file.rpartition('/')[2]}:{first.line} holds {part} of it"
 
 
+def failure(snapshot: Snapshot, cells: int) -> list[Row]:
+    """How a run failed that could be judged all the same; nothing for others."""
+    word, style, text = _ended(snapshot) or ("", "", "")
+    named = label(word, style)
+    if style != "bad" or verdict(snapshot)[0] == named:
+        return []
+    return [crop(row(named, f" {text}", hint("; {app.show('log')} shows why")), cells)]
+
+
 def _ended(snapshot: Snapshot) -> tuple[str, str, str] | None:
-    """How a run ended that cannot be judged; None where it goes on, or is a trace."""
+    """How a run ended; None where it goes on, or is a trace."""
     phase, manifest, far = snapshot.phase, snapshot.manifest, _how_far(snapshot)
     code = manifest.exit_code if manifest else None
     if phase is Phase.FAILED and code is None:
@@ -120,7 +130,9 @@ def _start_of_run(snapshot: Snapshot) -> str:
 
 def _how_far(snapshot: Snapshot) -> str:
     if snapshot.train_steps:
-        return f"after {several(snapshot.train_steps, 'step')}, too few to judge"
+        is_known = snapshot.diagnosis.steady_steps or not snapshot.is_judged
+        few = "" if is_known else ", too few to judge"
+        return f"after {several(snapshot.train_steps, 'step')}{few}"
     return "without a training step" if snapshot.torch_imported else "before it used torch"
 
 

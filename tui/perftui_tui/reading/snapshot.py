@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.option import FixOption
 from perftui.run.columns import PHASES
 from perftui.run.manifest import Manifest, Status
+from perftui_tui.look.format import without_time
 
 if TYPE_CHECKING:
     from perftui.analysis.memory_categories import MemoryOverTime
@@ -46,9 +46,7 @@ class DrawnStep:
     @property
     def parts(self) -> tuple[Part, ...]:
         """Parts of the step by the names and styles they are drawn with."""
-        return tuple(
-            Part(self.mean.shown(name), ns, style_of(name)) for name, ns in self.mean.parts
-        )
+        return tuple(Part(self.mean.shown(one), ns, style_of(one)) for one, ns in self.mean.parts)
 
     @property
     def is_step(self) -> bool:
@@ -115,11 +113,6 @@ def _basis(steps: TraceSteps) -> str:
     if steps.steps < marked:
         return f"{steps.steps} steady of {marked} steps {where}"
     return "the one step in the trace" if marked == 1 else f"{marked} steps {where}"
-
-
-def without_time(run_id: str) -> str:
-    """``train-7729``, the script and the end of a run's id."""
-    return re.sub(r"^\d{8}-\d{6}-", "", run_id)
 
 
 JUDGING = "still judging what was recorded"

@@ -16,6 +16,7 @@ from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
+from perftui_tui.look.format import without_time
 from perftui_tui.look.rows import Row, Span, behind, crop, row, width
 from perftui_tui.panes.gpu import MOST_CARDS, gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (
@@ -32,16 +33,8 @@ from perftui_tui.panes.machine import (
 )
 from perftui_tui.panes.meter import Draw, Meter, SnapshotPane, draw_chart, draw_line
 from perftui_tui.panes.step_bar import cause_text, gap_text, last_step, last_step_title, operators
-from perftui_tui.panes.verdict import label, proof_style, verdict, waits_for_window
-from perftui_tui.reading.snapshot import (
-    NextThing,
-    Phase,
-    Snapshot,
-    Todo,
-    next_thing,
-    next_try,
-    without_time,
-)
+from perftui_tui.panes.verdict import failure, label, proof_style, verdict, waits_for_window
+from perftui_tui.reading.snapshot import NextThing, Phase, Snapshot, Todo, next_thing, next_try
 from perftui_tui.reading.telemetry import table_of
 from perftui_tui.widgets.row_view import RowView
 
@@ -178,7 +171,7 @@ class Dashboard(Vertical):
 
 
 LONGEST = 3
-"""Rows that the sentence may take; the whole of it is on the Diagnosis screen."""
+"""Rows that the sentence may take, beside two of what to do; Diagnosis has the whole of it."""
 
 NARROW = 70
 """Cells below which it takes one less: screens as narrow are mostly low as well."""
@@ -188,11 +181,12 @@ def headline(snapshot: Snapshot, cells: int, height: int) -> list[Row]:  # noqa:
     """The state of affairs in one to three rows, then the next thing to do."""
     top = snapshot.diagnosis.top
     waits = waits_for_window(snapshot)
-    last = _hint(snapshot) if top is None or waits else _answer(top, snapshot, cells)
     name, text = verdict(snapshot)
-    longest = LONGEST if cells >= NARROW else LONGEST - 1
-    rows = behind(row(name, " "), text, cells, "bold")[:longest]
-    return [*rows, last, *_of_trial(snapshot, cells)]
+    longest, most = (LONGEST, LONGEST + 2) if cells >= NARROW else (LONGEST - 1, LONGEST)
+    rows = [*failure(snapshot, cells), *behind(row(name, " "), text, cells, "bold")][:longest]
+    room = most - len(rows) - len(trial := _of_trial(snapshot, cells))
+    last = [_hint(snapshot)] if top is None or waits else _answer(top, snapshot, cells, room)
+    return [*rows, *last, *trial]
 
 
 def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -206,21 +200,33 @@ def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:
     return [crop(row(label("TRIAL", "accent"), " ", tried, text), cells)]
 
 
-def _answer(top: Finding, snapshot: Snapshot, cells: int) -> Row:
+def _answer(top: Finding, snapshot: Snapshot, cells: int, room: int) -> list[Row]:
     found = next_thing(snapshot)
     if top.advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
         keys = row("  ", _key("overview.why"), " why")
         is_own = found is not None and found.finding is top and found.option.is_triable
         if is_own:
             keys = (*row("  ", _key("overview.try_fix"), " try the fix"), *keys)
-        line = crop(row(label("DO THIS", "accent"), " ", (top.advice, "bold")), cells - width(keys))
-        return (*line, *keys) if is_own else _with_other_fix((*line, *keys), snapshot, cells)
+        *rows, line = _advice(top.advice, keys, cells, room)
+        return [*rows, line if is_own else _with_other_fix(line, snapshot, cells)]
     if found is not None:
-        return _of_fix(found, top, snapshot, cells)
+        return [_of_fix(found, top, snapshot, cells)]
     if top.severity is Severity.HEALTHY or top.rule == COMPUTE_BOUND_ID:
-        return row(label("NEXT", "dim"), " nothing stands out; ", _screen("ops"), " shows the ops")
+        shows = (" nothing stands out; ", _screen("ops"), " shows the ops")
+        return [row(label("NEXT", "dim"), *shows)]
     line = row(label("DO THIS", "accent"), " ", _key("overview.why"), " shows why, and what to do")
-    return _with_other_fix(line, snapshot, cells)
+    return [_with_other_fix(line, snapshot, cells)]
+
+
+def _advice(text: str, keys: Row, cells: int, room: int) -> list[Row]:
+    """The advice with its keys in up to ``room`` rows, cut to one where it needs more."""
+    before = row(label("DO THIS", "accent"), " ")
+    *rows, last = behind(before, text, cells, "bold")
+    if width(last) + width(keys) > cells:
+        rows, last = [*rows, last], row(" " * (width(before) - 2))
+    if len(rows) < room:
+        return [*rows, (*last, *keys)]
+    return [(*crop((*before, (text, "bold")), cells - width(keys)), *keys)]
 
 
 def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
@@ -282,7 +288,7 @@ def _hint(snapshot: Snapshot) -> Row:
     if snapshot.phase is Phase.TRACE:
         screens = (_screen("timeline"), " the timeline  ", _screen("ops"), " the ops")
         return row(label("DO THIS", "accent"), " ", *screens)
-    if snapshot.phase.is_live:
+    if snapshot.phase.is_live or waits_for_window(snapshot):
         return row(label("MEANWHILE", "dim"), " ", _screen("log"), " the script's output")
     if snapshot.manifest is not None and snapshot.manifest.message:
         return row(label("REASON", "warn"), " ", snapshot.manifest.message)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,9 @@ def test_a_run_is_judged_again_only_where_it_may_say_something_new(
     (runs / OTHER / "findings.json").write_text("{}")
     lister.read(runs, told.append, stopped)
     assert judged[3:] == [OTHER]
+    # Of one that has just ended more is known soon.
+    ended = write_run(runs, run_id="20231116-101010-new", **{**ENDED, "ended_ns": time.time_ns()})
+    assert summarise(ended).verdict == "still judging"
 
 
 def test_a_training_that_runs_is_left_most_of_the_machine(

@@ -261,7 +261,9 @@ def text(result: Comparison) -> str:
 
 
 def _headline(result: Comparison) -> str:
-    return f"{result.headline}: {result.reason}"
+    is_partly = any(row.effect is Effect.PARTLY for row in result.differences)
+    limit = f", {_INTRODUCED[Effect.PARTLY]}" if is_partly else ""
+    return f"{result.headline}{limit}: {result.reason}"
 
 
 _INTRODUCED = {

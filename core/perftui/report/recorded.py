@@ -3,6 +3,7 @@ JSON, and each in a line of a list."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from perftui.report.output_text import SCHEMA, Schema, filled, printable, said
 from perftui.run.columns import MEMORY_SNAPSHOT, NSYS_RANGE, stack_rate_of
 from perftui.run.files import UnreadableError
 from perftui.run.layout import RunLayout
+from perftui.run.manifest import Manifest
 from perftui.run.reader import RankSnapshot, RunEntry, RunReader, RunSnapshot
 
 REASONS = {
@@ -287,8 +289,8 @@ class RunSummary:
     mean: int | None
     """Mean steady step, ns; None without steady steps."""
     verdict: str
-    """The rule that names the costliest cause, or ``healthy``; empty where nothing could be
-    judged."""
+    """The rule that names the costliest cause, or ``healthy``; empty where nothing could be judged,
+    ``still judging`` until what is concluded of a run that has just ended is there."""
     severity: Severity | None
     """Severity of that rule's finding; None where nothing could be judged."""
     share: float
@@ -302,6 +304,11 @@ def concluded(root: Path) -> Diagnosis | None:
     return None
 
 
+def is_concluding(manifest: Manifest) -> bool:
+    """Whether the run has ended within the last minute: what is concluded of it takes some time."""
+    return manifest.status.is_over and time.time_ns() - (manifest.ended_ns or 0) < 60e9
+
+
 def summarise(root: Path) -> RunSummary:
     """The summary of the run at ``root``. What was concluded at its end is taken where it is there:
     it rests on the profiled windows, too.
@@ -313,11 +320,12 @@ def summarise(root: Path) -> RunSummary:
     run = RunReader(root).poll()
     facts = Facts(run)
     told = concluded(root) if run.manifest.status.is_over else None
-    top, steady = (told or diagnosis(facts)).top, step_breakdown(facts)
+    waits = told is None and is_concluding(run.manifest)
+    top, steady = None if waits else (told or diagnosis(facts)).top, step_breakdown(facts)
     return RunSummary(
         step_count(facts),
         steady.mean if steady else None,
-        top.rule if top else "",
+        "still judging" if waits else top.rule if top else "",
         top.severity if top else None,
         top.share if top else 0.0,
     )

@@ -98,5 +98,7 @@ def _stamp(entry: RunEntry) -> object:
     try:
         status = RunLayout(entry.root).findings.stat()
     except OSError:
-        return manifest, None
+        from perftui.report.recorded import is_concluding
+
+        return manifest, manifest is not None and is_concluding(manifest)
     return manifest, (status.st_mtime_ns, status.st_size)

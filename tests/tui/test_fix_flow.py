@@ -21,18 +21,10 @@ from perftui.run.manifest import Override, Status, read_manifest, write_manifest
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
+from perftui_tui.reading.experiment_state import warnings_of
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.widgets.row_view import RowView
-from tests.tui.driving import (
-    close,
-    opened,
-    press,
-    press_shown,
-    settled,
-    text_of,
-    until,
-    until_shown,
-)
+from tests.tui.driving import close, opened, press, settled, text_of, until, until_shown
 from tests.tui.fake_trial import FASTER, FakeTrial, play_trial
 from tests.tui.recorded import ENDED, NOW, SCRIPT, START, write_run, write_script
 
@@ -163,6 +155,12 @@ async def test_a_selected_finding_and_fix_stay_selected_when_the_order_changes(e
         await pilot.press("escape")
         app.snapshot = ranked(before, "three", "one")
         await until_shown(pilot, "1/2  three")
+        # Keys that can do nothing for the selected finding are not named.
+        both = ranked(before, "one", "two")
+        app.snapshot = replace(both, options={"two": both.options["two"]})
+        await press(pilot, "up", until="1/2  one")
+        assert not any(key in footer(app) for key in ("a Try", "p Prove", "t Timeline"))
+        await press(pilot, "down", until="a Try  p Prove")
 
 
 @pytest.mark.slow
@@ -239,6 +237,8 @@ async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> N
         await pilot.press("escape")
         app.snapshot = replace(both, options={})
         await press(pilot, "a", until="no finding has a fix to try")
+        app.snapshot = replace(both, options={}, is_reading=True)
+        await press(pilot, "a", until="a fix to try yet: still judging what was recorded")
 
 
 @pytest.mark.slow
@@ -296,7 +296,9 @@ async def test_a_running_training_is_stopped_before_it_is_started_again(
 ) -> None:
     live = write_run(tmp_path / "runs", script=script, loader_line=4)
     monkeypatch.setattr("perftui.experiments.trial_runs.STOP_SECONDS", 0.3)
-    async with opened(live) as (_, pilot):
+    async with opened(live) as (app, pilot):
+        # Steady steps are counted before they are judged.
+        assert len(warnings_of(replace(app.snapshot, diagnosis=Diagnosis()))) == 1
         await press(pilot, "a", until="is stopped first")
         await press(pilot, "enter", until="did not stop")
     assert [request.kind for request in take_requests(RunLayout(live))] == ["stop"]
@@ -414,7 +416,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 async def try_fix(pilot: Pilot[None]) -> None:
-    await press_shown(pilot, "a", "try it", until="Run again?")
+    await press(pilot, "a", until="Run again?")
     await pilot.press("enter")
 
 
@@ -434,9 +436,7 @@ async def settled_run(pilot: Pilot[None], condition: Callable[[], object]) -> No
 
 
 @pytest.mark.slow
-async def test_a_second_start_is_refused_while_the_first_waits(
-    live: Path, recorder: Recorder
-) -> None:
+async def test_a_second_start_is_refused_while_one_waits(live: Path, recorder: Recorder) -> None:
     async with opened(live) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: app.trials.is_starting)
@@ -540,6 +540,7 @@ async def test_what_was_tried_once_is_proven_from_the_comparison(
     async with opened(ended) as (app, pilot):
         await try_fix(pilot)
         await until(pilot, lambda: app.current_mode == "compare", "the comparison")
+        await until_shown(pilot, "the new run has steps enough")
         await press(pilot, "p", until="Prove it?")
         assert re.search(r"prove it: \d+ to \d+ runs", text_of(app)), text_of(app)
         await press(pilot, "enter", until="Trial by pairs")

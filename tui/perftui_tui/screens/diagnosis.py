@@ -12,7 +12,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from perftui import format as fmt
-from perftui.diagnosis.diagnose import timeline_place
+from perftui.diagnosis.diagnose import TimelinePlace, timeline_place
 from perftui.diagnosis.model import Finding
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.journal import Proof
@@ -27,7 +27,7 @@ from perftui_tui.look.format import date_and_time, quantity
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.meter import SnapshotPane
 from perftui_tui.panes.step_bar import step_parts, top_ops
-from perftui_tui.panes.verdict import LEGEND, headlines, proof_style, verdict
+from perftui_tui.panes.verdict import LEGEND, headlines, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
@@ -40,9 +40,7 @@ def _told(label: str, text: str, cells: int, style: str = "") -> list[Row]:
     return labelled(Prose(text, style, label=f"{label:<{len(INDENT)}}"), cells)
 
 
-def fix_rows(
-    snapshot: Snapshot, options: Sequence[FixOption], chosen: int, cells: int
-) -> list[Row]:
+def _fixes(snapshot: Snapshot, options: Sequence[FixOption], chosen: int, cells: int) -> list[Row]:
     """Each fix, the chosen one with what to write, its risk and its proof."""
     chosen = min(chosen, len(options) - 1)
     rows: list[Row] = []
@@ -125,10 +123,13 @@ def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
         rows.append(crop((mark, *whole), cells))
     if not rows:
         rows += wrap(verdict(snapshot)[1], cells, "dim")
+    if found and waits_for_window(snapshot):
+        rows += [(), *wrap(verdict(snapshot)[1], cells - 1, "accent", " ")]
     if snapshot.diagnosis.asking:
         rows += [(), *wrap(snapshot.diagnosis.asking, cells - 1, "dim", " ")]
     count = snapshot.diagnosis.rules_not_judged
-    if count:
+    # Without a finding nothing is folded away.
+    if count and found:
         why = f"could not judge: {shown_key('diagnosis.unfold')} shows why"
         rows += [(), row((f" {fmt.several(count, 'rule')} {why}", "dim"))]
     return rows
@@ -159,7 +160,7 @@ def details(
     rows += _told("Cost", _cost(finding, snapshot.proof_of(finding)), cells)
     if answer := answer_to(finding):
         rows += _told("Do", f"{answer}.", cells)
-    rows += fix_rows(snapshot, options, chosen, cells)
+    rows += _fixes(snapshot, options, chosen, cells)
     if snapshot.run is None:
         rows += _told("Try", NO_FIX_FOR_A_TRACE, cells, "dim")
     if unfolded is None:
@@ -233,9 +234,12 @@ def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
     if not not_judged:
         return []
     rows: list[Row] = [(), row(("Not judged, and why", "bold"))]
+    # Before steady steps nearly all of them wait for some.
+    is_named = snapshot.run is None or snapshot.diagnosis.steady_steps
     for reason, rules in not_judged.items():
         rows += wrap(reason, cells, indent="  ")
-        rows += wrap(", ".join(rules), cells, "dim", indent="    ")
+        names = ", ".join(rules) if is_named else fmt.several(len(rules), "rule")
+        rows += wrap(names, cells, "dim", indent="    ")
     return rows
 
 
@@ -270,6 +274,8 @@ class DiagnosisScreen(RunScreen):
     unfolded: reactive[bool | None] = reactive(None, init=False, repaint=False)
     """Whether the evidence is shown; None where that is left to the room there is."""
     watch_chosen = watch_unfolded = RunScreen.redraw
+    _shown_at: TimelinePlace | None = None
+    """Where the evidence of the selected finding is on the timeline."""
 
     def body(self) -> Iterable[Widget]:
         """The list and the details; on a large screen where the time goes, below the list."""
@@ -294,9 +300,13 @@ class DiagnosisScreen(RunScreen):
         return self.snapshot.diagnosis.findings if self.snapshot else ()
 
     def useless_actions(self) -> frozenset[str]:
-        """Without a finding there is no evidence to go to."""
-        useless = super().useless_actions()
-        return useless if self._findings else useless | {"show_evidence"}
+        """Also what can do nothing with the selected finding and its chosen fix."""
+        useless, option = super().useless_actions(), self.option
+        if option is None or not option.is_triable:
+            useless |= {"try_fix", "prove_fix"}
+        if option is None or option.patch is None or option.is_written:
+            useless |= {"write_fix"}
+        return useless if self._shown_at else useless | {"show_evidence"}
 
     @property
     def _options(self) -> tuple[FixOption, ...]:
@@ -333,6 +343,8 @@ class DiagnosisScreen(RunScreen):
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         detailed.entitle(title)
+        self._shown_at = timeline_place(one, snapshot.analysis) if (one := self.finding) else None
+        self.refresh_keys()
 
     def watch_selected(self) -> None:
         """Show another finding from its beginning."""
@@ -384,12 +396,10 @@ class DiagnosisScreen(RunScreen):
         self.session.source_fixes.write(option, gain, self.finding)
 
     def action_show_evidence(self) -> None:
-        finding, snapshot = self.finding, self.snapshot
-        place = timeline_place(finding, snapshot.analysis) if finding and snapshot else None
-        if place is None:
-            self.notify("this evidence is not in a profiled window", severity="warning")
+        if self._shown_at is None:
+            self.notify("no place on the timeline shows this evidence", severity="warning")
         else:
-            self.session.go_to_place(*place)
+            self.session.go_to_place(*self._shown_at)
 
     def action_copy_fix(self) -> None:
         if self.option is None or self.option.patch is None:

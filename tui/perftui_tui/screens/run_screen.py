@@ -207,6 +207,10 @@ class RunScreen(Screen[None]):
             self.snapshot = app.snapshot
         self.show_position()
         self.show_experiment()
+        self.refresh_keys()
+
+    def refresh_keys(self) -> None:
+        """Have the footer name what is of use now."""
         useless = self.useless_actions()
         if useless != self._useless:
             self._useless = useless

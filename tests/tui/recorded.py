@@ -119,13 +119,8 @@ def _write_rank(layout: RunLayout, rows: list[list[Any]], loader: dict[str, Any]
     events.append([[START, "process", 0, -1, {"pid": 4711, "rank": 0}]])
     events.append([[START, "loader", 0, -1, loader]])
     if loader["num_workers"]:
-        applied = {
-            "number": 0,
-            "outcome": "applied",
-            "file": loader["file"],
-            "line": loader["line"],
-        }
-        events.append([[START, "override", 0, -1, applied]])
+        made = {"number": 0, "outcome": "applied", "file": loader["file"], "line": loader["line"]}
+        events.append([[START, "override", 0, -1, made]])
     events.close()
     if rows:
         journal = JournalWriter(layout.rank(0).steps, STEP_COLUMNS)

@@ -32,9 +32,7 @@ TOPICS = {
 
 
 @pytest.mark.subprocess
-def test_the_doctor_looks_at_this_machine(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_the_doctor_sees_this_machine(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     code = main(["doctor", "--json", "--python", sys.executable])
     found = described("doctor", capsys.readouterr().out)
@@ -50,9 +48,7 @@ def test_the_doctor_looks_at_this_machine(
 
 
 @pytest.mark.parametrize(("row", "code"), [(ok("torch", "2.8"), 0), (fails("torch", "", "Do"), 1)])
-def test_the_exit_code_of_the_doctor(
-    row: Row, code: int, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_the_exit_code_of_doctor(row: Row, code: int, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setattr("perftui_tui.commands.machine.examine", lambda *_: (row,))
     assert main(["doctor"]) == code
     assert capsys.readouterr().out.startswith(row.state.value)
@@ -188,9 +184,7 @@ def no_other(monkeypatch: Patch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
-def test_the_active_environment_comes_first(
-    variable: str, monkeypatch: Patch, tmp_path: Path
-) -> None:
+def test_an_active_environment_is_first(variable: str, monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     environment(tmp_path / "active")
     monkeypatch.setenv(variable, str(tmp_path / "active"))

@@ -237,12 +237,8 @@ def test_operators_are_rows_by_shape_where_both_have_recorded_them() -> None:
     after = [[(1, 10, 100), (3, 30, 100)]] * 3
     found = compared(worked(before, "shapes"), worked(after, "shapes"))
     assert found.operators_by == "name and shapes"
-    calls = {one.name: (one.before.calls, one.after.calls) for one in found.operators}
-    assert calls == {
-        "aten::op  [1,8]": (1, 1),
-        "aten::op  [2,8]": (1, 0),
-        "aten::op  [3,8]": (0, 1),
-    }
+    made = {one.name: (one.before.calls, one.after.calls) for one in found.operators}
+    assert made == {"aten::op  [1,8]": (1, 1), "aten::op  [2,8]": (1, 0), "aten::op  [3,8]": (0, 1)}
     assert "Operators of a step by name and shapes, self CPU time" in text(found)
 
     mixed = compared(worked(before, "shapes"), worked(after))

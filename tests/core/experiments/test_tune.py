@@ -182,9 +182,7 @@ def test_it_goes_on_where_it_was_stopped(training: Training, script: Path) -> No
     assert training.recorded == 2
 
 
-def test_a_stop_while_a_kept_fix_is_recorded_loses_nothing(
-    training: Training, script: Path
-) -> None:
+def test_a_stop_while_a_kept_fix_is_recorded_is_safe(training: Training, script: Path) -> None:
     training.is_stopped_at = "four workers"
     with pytest.raises(TrialCancelledError):
         training.tune()
@@ -202,9 +200,7 @@ def test_a_stop_while_a_kept_fix_is_recorded_loses_nothing(
     assert Path(last.journal.base) != training.first
 
 
-def test_a_fix_with_which_the_training_fails_is_taken_back(
-    training: Training, script: Path
-) -> None:
+def test_a_fix_with_which_a_training_fails_is_taken_back(training: Training, script: Path) -> None:
     training.fails = "four workers"
     last = training.tune()[-1]
     assert isinstance(last, Tuned)
@@ -214,7 +210,7 @@ def test_a_fix_with_which_the_training_fails_is_taken_back(
     assert [one.fix for one in last.journal.kept] == ["c"]
 
 
-def test_after_what_was_written_is_taken_back_it_begins_anew(
+def test_after_what_is_written_is_taken_back_it_begins_anew(
     training: Training, script: Path
 ) -> None:
     training.tune()

@@ -43,9 +43,7 @@ class RecorderRequests:
     def capture(self, snapshot: Snapshot) -> None:
         if self._request(CAPTURE):
             self._windows_awaited = _window_count(snapshot)
-            self._app.notify(
-                "requested: a window will be profiled, of training steps if there are any soon"
-            )
+            self._app.notify("requested: a window will be profiled, of steps if there are any soon")
 
     def stop(self) -> None:
         """Ask for an interrupt of our own training, whichever run is on screen."""

@@ -198,10 +198,7 @@ def tune(line: CommandLine) -> int:
     root = find_target(line).path.resolve()
     with refusing(UnknownError, ManifestError, where=f"{root} cannot be tuned"):
         steps = line.values.get("max-steps") or steps_of_each(facts_of(root))
-    log(
-        f"each fix is tried with pairs of runs of {steps} steps; Ctrl+C stops, the same command "
-        "continues"
-    )
+    log(f"each fix takes pairs of runs of {steps} steps; Ctrl+C stops, the same command continues")
     with refusing(TrialError, code=ERROR):
         tuned = _run_tuning(root, steps, time.monotonic() + line.values.get("budget", float("inf")))
     write_result(line.flags, tuning_object, tuning_text, tuned, root)

@@ -138,9 +138,7 @@ class TableOutput(TypedDict):
 
     schema: Schema
     table: str
-    csv: Annotated[
-        str, Meta(description="Heading with units, and rows; an empty cell is not known.")
-    ]
+    csv: Annotated[str, Meta(description="Heading with units, and rows; an empty cell is unknown.")]
     skip: Annotated[int, Meta(description="Rows before the first one here.")]
     total_rows: Annotated[int, Meta(description="Rows of the whole table.")]
     note: Annotated[str | None, Meta(description="Why there are no rows, or not all.")]
@@ -199,9 +197,7 @@ _FIX = Argument("fix", "Name of the fix, such as loader-workers. Default: the be
 FULL = Argument(
     "full", "All details, tables cut to rows, in place of at most 2,000 bytes.", bool, is_ours=True
 )
-_ROWS = Argument(
-    "rows", f"The most items in each table of the answer (default {ROWS}).", int, is_ours=True
-)
+_ROWS = Argument("rows", f"The most items in each table (default {ROWS}).", int, is_ours=True)
 
 
 def _of_option(name: str, about: str, *, is_required: bool = False) -> Argument:
@@ -283,9 +279,7 @@ READING = (
             _of_option("against", "The baseline: a run, a trace, newest, or history."),
             _of_option("fail-on", "The least severity that fails (default critical)."),
             _of_option("max-regression", "How much slower a step may be, such as 5%."),
-            _of_option(
-                "inconclusive", "Whether a check that is not certain passes (default) or fails."
-            ),
+            _of_option("inconclusive", "Whether an uncertain check passes (default) or fails."),
             _ROWS,
         ),
         (CheckOutput,),
@@ -314,7 +308,7 @@ RUNNING = (
             _of_option("window", "Steps in each profiled window."),
             Argument(
                 "record",
-                "What else to record in profiled windows.",
+                "What else to record in windows.",
                 list,
                 "record",
                 choices=RECORDED,

@@ -96,20 +96,18 @@ def read_metrics(target: Target, line: CommandLine) -> KernelMetrics | None:
         return load_ncu(line.values["ncu"])
 
 
-def _report(
-    target: Target, measured: KernelMetrics | None, top: int | None, scheduler: str
-) -> Report:
+def _report(target: Target, ncu: KernelMetrics | None, top: int | None, scheduler: str) -> Report:
     from perftui.facts.ranks.parallel_reading import ClusterError
     from perftui.report.report import make_report
     from perftui.report.subject import paths_of, read_beside
 
     subject = subject_of(target, exports=True)
-    if measured is not None and subject.analysis is None:
+    if ncu is not None and subject.analysis is None:
         raise UsageError(f"--ncu joins metrics to a trace, and {target.path} has none")
     subject = replace(subject, notes=(*target.notes, *subject.notes), beside=paths_of(target.ranks))
     with refusing(ClusterError, OSError), waiting(f"judging {target.path.name}") as tell:
         ranks = read_beside(subject, lambda n, m: tell(f"{n} of {m} ranks read"), scheduler)
-        return make_report(replace(subject, ranks=ranks), measured, top)
+        return make_report(replace(subject, ranks=ranks), ncu, top)
 
 
 def text_of(render: Callable[[Report], str], report: Report) -> str:

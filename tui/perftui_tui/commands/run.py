@@ -175,14 +175,10 @@ def _check_options(line: CommandLine, first_step: int | None) -> None:
     names = (*line.flags, *line.values)
     for name in OF_WINDOWS:
         if name in names and "no-profile" in names:
-            raise UsageError(
-                f"--no-profile records no windows, and --{name} needs them: drop one of the two"
-            )
+            raise UsageError(f"--no-profile records no windows, and --{name} needs them: drop one")
     for name in OF_TORCH:
         if name in names and "nsys" in names:
-            raise UsageError(
-                f"--{name} needs torch's own profiler, which --nsys replaces: drop one of the two"
-            )
+            raise UsageError(f"--{name} needs torch's profiler, which --nsys replaces: drop one")
     most = line.values.get("max-steps")
     if first_step is not None and most is not None and first_step >= most:
         raise UsageError(

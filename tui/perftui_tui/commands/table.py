@@ -81,9 +81,7 @@ OPTIONS = {
         Option("scheduler", "ADDR", "let a Dask cluster read a directory of ranks"),
         Option("path", "DATA", "measure the disk that holds DATA (default: this directory)"),
         Option("budget", "TIME", "start no further fix after this time (90s, 15m, 2h)"),
-        Option(
-            "trust", "", "run the command of a run that you did not record, and write to its source"
-        ),
+        Option("trust", "", "run the command of a run you did not record, and write to its source"),
         Option("dry-run", "", "show the change, write or delete nothing"),
         Option("no-repeats", "", "only the two runs, without others of the same command"),
         Option(
@@ -103,7 +101,7 @@ OPTIONS = {
         Option(
             "inconclusive",
             "W",
-            "pass (default) or fail if a check is not certain",
+            "pass (default) or fail if not certain",
             ("pass", "fail"),
         ),
         Option("junit", "FILE", "also write JUnit XML"),

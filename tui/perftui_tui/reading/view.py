@@ -135,15 +135,11 @@ class Pictures:
             proofs=_proofs(run.root, options),
         )
 
-    def options(
-        self, findings: Sequence[Finding], facts: Facts
-    ) -> dict[str, tuple[FixOption, ...]]:
-        """The options of each of ``findings``, by its rule."""
+    def options(self, found: Sequence[Finding], facts: Facts) -> dict[str, tuple[FixOption, ...]]:
+        """The options of each finding, by its rule."""
         return {
-            finding.rule: tuple(
-                filter(None, (self._option(fix, facts) for fix in fixes_of(finding)))
-            )
-            for finding in findings
+            one.rule: tuple(filter(None, (self._option(fix, facts) for fix in fixes_of(one))))
+            for one in found
         }
 
     def _option(self, fix: Fix, facts: Facts) -> FixOption | None:
@@ -275,11 +271,9 @@ class RunView:
         self.unfinished = announces or (is_new_memory and self._is_first)
         if newest is not None and is_new and not announces:
             self._window = newest
-            progress = partial(self._progress, newest)
-            result = open_window(
-                newest, self._cancelled, progress, is_over=run.manifest.status.is_over
-            )
-            progress(None)
+            tell = partial(self._progress, newest)
+            result = open_window(newest, self._cancelled, tell, is_over=run.manifest.status.is_over)
+            tell(None)
             if isinstance(result, str):
                 self._problem = result
             else:

@@ -57,10 +57,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
         yield str(run.manifest.profile[NO_STACKS])
     edited = [path.name for path, when in source_files(facts) if when > run.manifest.started_ns]
     if edited:
-        yield (
-            f"changed since the run began: {', '.join(edited[:3])}. What its lines do is not "
-            "looked up, so advice is more general"
-        )
+        yield f"{', '.join(edited[:3])} changed since the run began: its lines are not looked up"
     yield from _longer_window(facts)
     # For a run that is over: its recording cost if that exceeded the budget.
     share, limit, cost = over_budget(facts), overhead_budget(facts), recording_cost(facts)

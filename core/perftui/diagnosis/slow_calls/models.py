@@ -73,7 +73,7 @@ ROWS = (
         sources.CELLS,
         "*",
         loop=r"carry.* fed",
-        rules=SLOW,
+        rules=f"{SLOW} compute-bound",
         where="step evaluation",
     ),
     SlowCall(

@@ -141,7 +141,7 @@ def slow_operator(facts: Facts) -> Lost | None:
     return replace(lost, cost_ns=round(lost.cost_ns * (1 + outside) / 2), worst=worst)
 
 
-_CHEAPEST = re.compile(r"aten::(linalg_)?(cholesky(_solve)?|triangular_solve|solve_triangular)$")
+_CHEAPEST = re.compile(r"aten::(linalg_)?(cholesky(_solve|_inverse)?|\w*triangular\w*)$")
 """Operators than which there is hardly a cheaper one that does the same."""
 
 

@@ -188,7 +188,7 @@ def events(top: tuple[Node, ...], marked: bool) -> list[dict[str, Any]]:
 
 
 def by(trace: Trace, how: By) -> Grouped | None:
-    return grouped(trace, link(trace), how, lambda: op_arguments(trace))
+    return grouped(trace, how, lambda: op_arguments(trace))
 
 
 @pytest.mark.slow

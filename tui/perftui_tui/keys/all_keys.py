@@ -87,7 +87,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("backspace", "return", "Back", "Back to the previous place"),
         Key("S", "picture", "Picture", "Save a screenshot (SVG) and show its path", False),
         Key("T", "next_theme", "Theme", "The next colour theme (all are in the palette)", False),
-        Key("ctrl+z", "suspend_process", "Suspend", "The shell; fg returns", False, priority=True),
+        Key("ctrl+z", "suspend_process", "Suspend", "Suspend; fg returns", False, priority=True),
     ),
     "app.bar": (
         Key("space", "play", "Play", "Play or pause"),
@@ -144,8 +144,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("minus", "threshold(-1)", "Shorter", "Show shorter gaps too", False, "-"),
         Key("full_stop", "event(1)", "Event", "The next event or sample on the track", False, "."),
         Key("comma", "event(-1)", "Event", "The previous event or sample", False, ","),
-        Key("greater_than_sign", "same_name(1)", "Name", "The next event of this name", False, ">"),
-        Key("less_than_sign", "same_name(-1)", "Name", "The previous of this name", False, "<"),
+        Key("greater_than_sign", "same_name(1)", "Name", "The next of its name", False, ">"),
+        Key("less_than_sign", "same_name(-1)", "Name", "The previous of its name", False, "<"),
         Key("right_parenthesis", "step(1)", "Step", "The next step", False, ")"),
         Key("left_parenthesis", "step(-1)", "Step", "The previous step", False, "("),
         Key("right_curly_bracket", "slow_step(1)", "Slow", "The next slow step", False, "}"),
@@ -265,7 +265,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("pageup", "scroll_sites(-8)", "Up", "Eight rows up", False),
     ),
     "ranks.table": (
-        *_table(Key("enter", "open", "Show", "This rank on all screens")),
+        *_table(Key("enter", "open", "Show", "Show this rank on all screens")),
         *_TAKE_ROWS,
     ),
     "runs": (

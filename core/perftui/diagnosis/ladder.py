@@ -131,8 +131,7 @@ def _compute_bound(facts: Facts, findings: Sequence[Finding]) -> Finding | Abste
     else:
         who = "operators take" if judged.sees_operators else "forward, backward and optimizer take"
         sentence = f"The CPU is the limit: {who} {step.part_of(judged.computing)}."
-        if not judged.sees_operators:
-            sentence += " No profiled window shows their operators yet."
+        sentence += "" if judged.sees_operators else " No window shows their operators yet."
         sentence += _told("Of their time", operators, TOLD_FROM)
         at = (f"{fmt.percent(of)} at {line.short}" for line, of in lines.items() if of >= LINE_FROM)
         if named := ", ".join(at):

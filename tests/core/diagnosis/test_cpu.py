@@ -157,7 +157,7 @@ def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:
     unseen = replace(neighbours().run, ranks=make_run(events=settings(8)).ranks)
     late = diagnosed(Facts(unseen)).top
     assert late.rule == "compute-bound"
-    assert "No profiled window shows their operators yet." in late.sentence
+    assert "No window shows their operators yet." in late.sentence
 
 
 def test_threads_of_its_own_beyond_the_cores_are_not_blamed_on_others() -> None:

@@ -123,7 +123,7 @@ def test_a_buffer_with_an_end_may_be_what_grows(tmp_path: Path) -> None:
     finding = finding_of(run_of(steps, telemetry=memory(steps, 400, 700), **told), "memory-growth")
     assert (finding.severity, finding.advice) == (
         Severity.INFO,
-        "wait until the deque at train.py:1 is full (maxlen): it may be what grows",
+        "the deque at train.py:1 may be what grows, until it is full",
     )
 
 

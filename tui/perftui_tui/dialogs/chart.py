@@ -53,9 +53,8 @@ class Plot(PlotextPlot):
     def colour(self, variable: str) -> tuple[int, int, int] | int | str:
         """A colour of the theme as plotext takes it: RGB, or one of the terminal's own."""
         colour = Color.parse(self.app.theme_variables[variable])
-        if colour.ansi is None:
-            return colour.rgb
-        return colour.ansi if colour.ansi >= 0 else "default"
+        of_terminal = "default" if colour.ansi == -1 else colour.ansi
+        return colour.rgb if of_terminal is None else of_terminal
 
 
 class ChartPlot(Plot):

@@ -18,7 +18,7 @@ from perftui_tui.panes.verdict import own_cost
 from perftui_tui.reading.snapshot import DrawnStep, Part, Snapshot, name_within, style_of
 
 if TYPE_CHECKING:
-    from perftui.analysis.model import Gap
+    from perftui.analysis.model import Gap, TraceAnalysis
     from perftui.analysis.timeline.measure import BusyColumns, StepColumns
     from perftui.facts.gpu.idle import IdleOfCause
     from perftui.trace.model import Trace
@@ -115,8 +115,7 @@ def _cell(part: Part, width: int, text: str) -> Span:
 def _figure(part: Part, width: int, whole: int) -> str:
     """The time of a part, shortened to fit; empty where nothing fits."""
     time, percentage = part_of_step(part.ns), share(part.ns, whole)
-    figures = (f"{time} {percentage}", f"{time.removesuffix(' ms')} {percentage}", percentage)
-    return next((each for each in figures if len(each) < width), "")
+    return next((each for each in (f"{time} {percentage}", percentage) if len(each) < width), "")
 
 
 NAME_CELLS, TIME_CELLS, SHARE_CELLS = 23, 10, 7
@@ -260,7 +259,8 @@ def kernels(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     if analysis is None:
         return _no_window(snapshot, cells)
     table = analysis.kernels
-    return _ranking("GPU time, by kernel", table.short_names, table.total.tolist(), cells, height)
+    title = f"GPU time{_of_steps(analysis)}, by kernel"
+    return _ranking(title, table.short_names, table.total.tolist(), cells, height)
 
 
 def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
@@ -271,8 +271,12 @@ def operators(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     ops = analysis.ops
     on_device = bool(ops.device_self.sum())
     times = (ops.device_self if on_device else ops.cpu_self).tolist()
-    title = "GPU time, by operator" if on_device else "own CPU, by operator"
+    title = f"{'GPU time' if on_device else 'own CPU'}{_of_steps(analysis)}, by operator"
     return _ranking(title, ops.names, times, cells, height)
+
+
+def _of_steps(analysis: TraceAnalysis) -> str:
+    return f" of {several(len(analysis.steps), 'step')}" if analysis.steps else ""
 
 
 def _no_window(snapshot: Snapshot, cells: int) -> list[Row]:
@@ -287,14 +291,12 @@ def _ranking(
     whole = sum(times)
     order = sorted(range(len(times)), key=lambda at: -times[at])[: height - 1]
     numbers = f"{'time':>9} {'share':>6}"
-    room = max(0, cells - len(numbers))
-    head = row((f"{title[:room]:<{room}}{numbers}", "dim"))
-    width = max(1, room)
+    room = max(1, cells - len(numbers))
     return [
-        crop(head, cells),
+        crop(row((f"{title[:room]:<{room}}{numbers}", "dim")), cells),
         *(
             row(
-                f"{middle(printable(names[at]), width):<{width}}",
+                f"{middle(printable(names[at]), room):<{room}}",
                 f"{format_ns(times[at]):>9} {share(times[at], whole):>6}",
             )
             for at in order

@@ -169,10 +169,7 @@ class SlowCall:
         return bool(self._frames.search(f"{via}\n{inner}\n{via} > {inner}"))
 
 
-# A live run is judged every second, and asks the same of the same lines each time.
-
-
-@lru_cache(1 << 14)
+@lru_cache(1 << 14)  # each poll of a live run asks the same of the same lines
 def _name_of(calls: str, name: str, last: str, given: tuple[str, str]) -> str:
     """The first of ``calls`` that a use of that name is, else one that it may be by its last part;
     empty without either."""

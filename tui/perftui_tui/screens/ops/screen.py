@@ -21,6 +21,7 @@ from textual.worker import get_current_worker
 from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.ops.call_groups import By
 from perftui.facts.gpu.roofline import Roofline
+from perftui.format import several
 from perftui.trace.ncu import KernelMetrics
 from perftui.trace.rank_files import without_endings
 from perftui.trace.text import printable
@@ -480,7 +481,8 @@ def window_note(snapshot: Snapshot) -> str:
     rank = snapshot.rank
     if snapshot.analysis is not None:
         step = snapshot.analysis.trace.path.name.split(".", 1)[0]
-        return f"window at step {step}" if step.isdecimal() else snapshot.analysis.trace.path.name
+        window = f"{several(len(snapshot.analysis.steps), 'step')} from step {step}"
+        return window if step.isdecimal() else snapshot.analysis.trace.path.name
     if rank is not None and rank.windows:
         return "the newest window is being read"
     if snapshot.goes_on:

@@ -248,6 +248,7 @@ def memory_growth(facts: Facts) -> Lost | None:
     if rss.tau < MONOTONE or added < LEAST_RSS:
         return None
     filled = matching_line(facts, r"\bdeque\(.*\bmaxlen=")
+    fills = f"the deque at {filled.short} may be what grows, until it is full" if filled else ""
     return without_cost(
         f"Memory of the training grows from {fmt.size(rss.first)} to {fmt.size(rss.last)} in "
         f"{fmt.several(step.count, 'step')}, {fmt.size(added / step.count)} per step.",
@@ -258,7 +259,5 @@ def memory_growth(facts: Facts) -> Lost | None:
         ),
         share=rss.growth,
         worst=Severity.INFO if filled else Severity.CRITICAL,
-        advice=f"wait until the deque at {filled.short} is full (maxlen): it may be what grows"
-        if filled
-        else "",
+        advice=fills,
     )

@@ -85,15 +85,16 @@ def _put(screen: Screen[object], notice: Notification | None) -> None:
         line.display = notice is not None
     if line is not None and notice is not None:
         line.set_classes(f"-{notice.severity}")
-        line.update(Content(notice_text(notice)))
+        line.update(Content(notice_text(notice, in_dialog=screen.is_modal)))
 
 
-def notice_text(notice: Notification) -> str:
+def notice_text(notice: Notification, *, in_dialog: bool = False) -> str:
     """The message in one line, with a mark where it is more than information: colours are not seen
-    by everyone."""
+    by everyone. In a dialog keys are the dialog's own, and a click closes it."""
     plain = Content.from_markup(notice.message).plain if notice.markup else notice.message
     title = f"{notice.title}: " if notice.title else ""
-    closes = hint("  {app.close_notice} closes") if notice.severity != "information" else ""
+    stays = notice.severity != "information" and not in_dialog
+    closes = hint("  {app.close_notice} closes") if stays else ""
     return f"{_MARKS[notice.severity]}{title}{' '.join(plain.split())}{closes}"
 
 

@@ -33,7 +33,7 @@ from perftui.facts.source.lines import (
     sampled,
     text_of,
 )
-from perftui.facts.source.source_calls import call_of, in_own_files, name_of
+from perftui.facts.source.source_calls import call_of, in_own_files, name_of, uses_of
 from perftui.facts.source.stack_profile import is_of_collectives
 from perftui.facts.step.judged_step import PYTHON_IN, STAGES, judged_step
 from perftui.facts.step.trace_steps import TraceSteps, trace_steps
@@ -43,7 +43,6 @@ from perftui.run.columns import STAGES as SAMPLED_STAGES
 from perftui.run.table import Table
 from perftui.script.program import Program
 from perftui.script.training import trained_models
-from perftui.script.uses import uses_at
 from perftui.trace.model import NONE, PYTHON, Int64, Mask, Trace
 from perftui.trace.text import printable
 
@@ -164,8 +163,7 @@ def line_of(
 
 def is_looped(facts: Facts, line: LineShare) -> bool:
     """Whether a loop within the step runs the line, by the text of its function."""
-    uses = in_own_files(facts, lambda program: uses_at(program, line.line))
-    return any(use.in_loop for file, use in uses if file == line.file)
+    return any(use.in_loop for use in uses_of(facts, line.file, line.line))
 
 
 def line_with(facts: Facts, names: frozenset[str]) -> LineShare | None:

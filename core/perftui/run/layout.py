@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,6 +157,11 @@ class RankLayout:
 def is_run_directory(path: Path) -> bool:
     """Whether ``path`` is a run directory (it holds a manifest)."""
     return RunLayout(path).manifest.is_file()
+
+
+def without_time(run_id: str) -> str:
+    """``train-7729``, the script and the end of a run's id."""
+    return re.sub(r"^\d{8}-\d{6}-", "", run_id)
 
 
 def trials_of(root: Path) -> Path:

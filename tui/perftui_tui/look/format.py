@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from pathlib import Path
 
@@ -150,11 +149,6 @@ def quantity(value: float | str, unit: str) -> str:
         return f"{value:.0f} %" if value >= 10 or value == int(value) else f"{value:.1f} %"
     number = format_count(value) if float(value).is_integer() else f"{value:,.2f}"
     return number if unit in ("", "count") else f"{number} {unit}"
-
-
-def without_time(run_id: str) -> str:
-    """``train-7729``, the script and the end of a run's id."""
-    return re.sub(r"^\d{8}-\d{6}-", "", run_id)
 
 
 def short_path(path: Path) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from perftui.diagnosis.model import Diagnosis, Finding
 from perftui.fixes.option import FixOption
 from perftui.run.columns import PHASES
+from perftui.run.layout import without_time
 from perftui.run.manifest import Manifest, Status
-from perftui_tui.look.format import without_time
 
 if TYPE_CHECKING:
     from perftui.analysis.memory_categories import MemoryOverTime

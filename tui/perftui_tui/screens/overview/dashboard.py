@@ -14,9 +14,9 @@ from textual.reactive import reactive
 
 from perftui.diagnosis.model import COMPUTE_BOUND_ID, Finding, Severity
 from perftui.fixes.option import Risk
+from perftui.run.layout import without_time
 from perftui.trace.text import printable
 from perftui_tui.keys.own_keys import hint, shown_key
-from perftui_tui.look.format import without_time
 from perftui_tui.look.rows import Row, Span, behind, crop, row, width
 from perftui_tui.panes.gpu import MOST_CARDS, gpu, gpu_cards, sampled_gpus
 from perftui_tui.panes.machine import (

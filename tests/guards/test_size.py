@@ -26,7 +26,7 @@ ROWS = (
     "standard_library",
     "tables",
 )
-ROWS += ("layers", "losses", "tensors", "training")
+ROWS += ("layers", "losses", "structure", "tensors", "training")
 """Files of the table of slow calls: data, of which there may always be more."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}

@@ -25,6 +25,7 @@ from perftui.diagnosis.slow_calls import (
     models,
     reporting,
     standard_library,
+    structure,
     tables,
     tensors,
     training,
@@ -46,8 +47,8 @@ from perftui.script.uses import Use, uses_at
 from perftui.trace.model import NONE, Trace
 
 _ROOMS = (
-    *(forms, files, tables, media, reporting, arrays, losses, layers, tensors, models, training),
-    standard_library,
+    *(forms, structure, files, tables, media, reporting, arrays, losses, layers, tensors, models),
+    *(training, standard_library),
 )
 ROWS = tuple(sorted((row for room in _ROOMS for row in room.ROWS), key=lambda row: not row.loop))
 """The table, specific rows before general ones: of rows that fit as well the first counts."""
@@ -102,9 +103,8 @@ def advised(facts: Facts, finding: Finding) -> Finding:
             if row.oversized:
                 names = "mean size of a file", "tensors of a sample"
                 more += map(Figure, names, _sizes(facts), ("B", "B"))
-            facts_of = (*finding.facts, *more)
             advice, shown = where + row.advice(use), finding.place or place
-            return replace(finding, advice=advice, facts=facts_of, place=shown)
+            return replace(finding, advice=advice, facts=(*finding.facts, *more), place=shown)
     return finding
 
 

@@ -774,4 +774,26 @@ ROWS = (
         frames=r"^(lpips|pytorch_fid|cleanfid|pytorch_msssim|piq|skimage/metrics|"
         r"torchmetrics/(functional/)?image)/",
     ),
+    SlowCall(
+        "raw-developed",
+        "{call} develops the raw image, over all of its pixels, in every epoch",
+        "store crops or small images once; else pass half_size=True, which leaves out the "
+        "interpolation of colours",
+        sources.RAW,
+        "rawpy.RawPy.postprocess *.postprocess",
+        without=r"half_size=True",
+        native=True,
+        where="item",
+        within=r"rawpy|\braw\b",
+    ),
+    SlowCall(
+        "page-rendered",
+        "{call} renders pages of a document each time",
+        "render them once to image files before training; else with pypdfium2 or pymupdf at the "
+        "size needed, in place of a process for each",
+        sources.PAGES,
+        "pdf2image.* fitz.Page.get_pixmap *.get_pixmap pymupdf.* cairosvg.svg2png",
+        frames=r"^$|^(pdf2image|fitz|pymupdf|cairosvg)/|subprocess\.py",
+        where="item",
+    ),
 )

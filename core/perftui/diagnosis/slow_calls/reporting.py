@@ -842,4 +842,97 @@ ROWS = (
         where="item",
         least=0.4,
     ),
+    SlowCall(
+        "speech-scored",
+        "{call} compares recordings on the CPU, one after another",
+        "score a part of them every few epochs, and several at once: pesq_batch of pesq, or "
+        "n_processes= of torchmetrics",
+        sources.PESQ,
+        "pesq.pesq pystoi.stoi pystoi.stoi.stoi torchmetrics.functional.audio.*",
+        frames=r"^(pesq|pystoi|torchmetrics/functional/audio)/",
+    ),
+    SlowCall(
+        "sources-scored",
+        "{call} solves for the filters between all sources in each evaluation",
+        "score every few epochs, on the device: fast_bss_eval takes tensors, with use_cg_iter=10 "
+        "for large ones",
+        sources.BSS_EVAL,
+        "mir_eval.separation.* museval.*",
+        frames=r"^(mir_eval|museval)/",
+    ),
+    SlowCall(
+        "surfaces-scored",
+        "{call} measures distances between whole surfaces on the CPU",
+        "measure them in the last evaluation, or every few epochs, cut out around the masks; "
+        "Dice is cheap",
+        sources.SURFACES,
+        "medpy.metric.* medpy.metric.binary.* scipy.spatial.distance.directed_hausdorff "
+        "skimage.metrics.hausdorff_distance monai.metrics.compute_hausdorff_distance",
+        frames=r"^(medpy|monai/metrics|scipy/spatial|skimage/metrics)/|^$",
+    ),
+    SlowCall(
+        "pairs-concordant",
+        "{call} compares pairs of patients, whose number is the square of theirs",
+        "compute it once per epoch, on the validation set alone",
+        sources.CONCORDANCE,
+        "lifelines.utils.concordance_index sksurv.metrics.*",
+        frames=r"^(lifelines|sksurv)/",
+    ),
+    SlowCall(
+        "captions-scored",
+        "{call} starts or waits for a process of Java",
+        "leave out SPICE and METEOR in training, score all captions in one call, and these two "
+        "at the end",
+        sources.CAPTIONS,
+        "*.compute_score *.score *.evaluate *.tokenize",
+        frames=r"pycocoevalcap/",
+    ),
+    SlowCall(
+        "root-of-covariances",
+        "{call} decomposes a matrix of 2048 x 2048 on the CPU, for the trace of its root alone",
+        "add up the roots of its eigenvalues: torch.linalg.eigvals(a @ b).sqrt().real.sum()",
+        sources.FRECHET,
+        "scipy.linalg.sqrtm",
+        given=r"sqrtm\(",
+        within=r"(?i)trace|cov|sigma|frechet|fid",
+        frames=r"^$|^scipy/linalg/",
+    ),
+    SlowCall(
+        "beams-decoded",
+        "a beam search in Python decodes one recording after another",
+        "take the largest label at each step in training (argmax, repeats dropped), and decode "
+        "with beams at the end, by decode_batch with a pool of processes",
+        sources.BEAMS,
+        "*.decode *.decode_beams *.decode_batch",
+        frames=r"^pyctcdecode/",
+    ),
+    SlowCall(
+        "joints-one-by-one",
+        "{call} asks the simulation for one joint or link after another",
+        "ask once for all: getJointStates(body, joints), getLinkStates, setJointMotorControlArray",
+        sources.JOINTS,
+        "pybullet.getJointState pybullet.getLinkState pybullet.setJointMotorControl2 "
+        "*.getJointState *.getLinkState *.setJointMotorControl2",
+        in_loop=True,
+        native=True,
+    ),
+    SlowCall(
+        "environment-copied",
+        "{call} copies the whole environment, with all objects inside",
+        "save and restore its state alone (clone_state and restore_state of Atari, the arrays of "
+        "your own game)",
+        sources.STATES_CLONED,
+        "copy.deepcopy",
+        given=r"deepcopy\((self\.)?(\w*env|\w*game|\w*simulator)\)",
+        frames=r"copy\.py",
+    ),
+    SlowCall(
+        "memory-by-line",
+        "a profiler of memory stops at each line of a function, and empties the cache or asks "
+        "the system",
+        "take the decorator away, and record one step with "
+        "torch.cuda.memory._record_memory_history",
+        sources.LINE_MEMORY,
+        frames=r"(^|/)(pytorch_memlab/|memory_profiler\.py)",
+    ),
 )

@@ -726,3 +726,113 @@ LABEL_COLOURS = _issue(
     "Colours mapped to classes on the fly", "GeorgeSeif/Semantic-Segmentation-Suite/issues/24"
 )
 SHAMPOO = _issue("Shampoo is slow in each step", "kozistr/pytorch_optimizer/issues/100")
+LAST_TOKEN = _issue("Pluck the last token before lm_head", "karpathy/nanoGPT/issues/42")
+MASKED_ONLY = _issue(
+    "Sparse prediction: logits of masked tokens alone", "JonasGeiping/cramming/issues/33"
+)
+PROMPT_LOGITS = _issue("Do not compute the logits of the prompt", "huggingface/trl/pull/2683")
+INTERPOLATED = _issue(
+    "interpolate with trilinear or bicubic is very slow", "pytorch/pytorch/issues/51206"
+)
+TRANSMITTANCE = _issue(
+    "Transmittance by cumsum in place of cumprod", "nerfstudio-project/nerfacc/issues/138"
+)
+REFLECTION = _issue("Optimize reflection padding", "pytorch/pytorch/pull/102254")
+DEPTHWISE_3D = _issue(
+    "3D depthwise convolution very slow on backward pass", "pytorch/pytorch/issues/37406"
+)
+SMALL_INVERSES = _issue("torch.inverse performs poorly on GPU", "pytorch/pytorch/issues/42265")
+RING = _issue("The queue is written at a pointer", "facebookresearch/moco/issues/128")
+ACCUMULATED = _issue("index_put with accumulate uses a slow sort", "pytorch/pytorch/pull/171381")
+WINDOW_MASK = _issue(
+    "The mask is made once for the size of training", "JingyunLiang/SwinIR/issues/35"
+)
+ALIBI = _issue("Add alibi cache for fixed inputs", "huggingface/transformers/issues/18058")
+BUCKETS = _issue("Cache umt5 bias computation", "huggingface/transformers/pull/26150")
+NORM_LAYOUT = _issue("LayerNorm in ConvNeXt: copies for the layout", "pytorch/pytorch/issues/76012")
+DETACHED = _issue("DCGAN example: netD(fake.detach())", "pytorch/examples/pull/150")
+CHAMFER = _issue(
+    "Repeated nearest neighbours in the chamfer loss", "facebookresearch/pytorch3d/issues/598"
+)
+PESQ = _issue("PESQ takes half of the training time", "mhlevgen/DCUNetTorchSound/issues/2")
+SURFACES = _issue("The computation of HD95 is rather slow", "MIC-DKFZ/nnUNet/pull/2303")
+CONCORDANCE = _issue(
+    "The concordance index takes quadratic time", "CamDavidsonPilon/lifelines/issues/139"
+)
+CAPTIONS = _issue(
+    "SPICE keeps all cores busy in each evaluation", "audio-captioning/dcase-2020-baseline/issues/6"
+)
+FRECHET = _issue("A better way to compute the FID", "Lightning-AI/torchmetrics/issues/1705")
+BEAMS = _issue(
+    "Decoding too slow, five seconds per utterance",
+    "patrickvonplaten/Wav2Vec2_PyCTCDecode/issues/7",
+)
+STATES_CLONED = _issue(
+    "Clone and restore states of environments", "Farama-Foundation/PettingZoo/pull/348"
+)
+LINE_MEMORY = _issue(
+    "The line profiler empties the cache after every line", "Stonesjtu/pytorch_memlab/issues/63"
+)
+SPELLING = _issue("Correction takes too long for each word", "barrust/pyspellchecker/issues/45")
+HOMOLOGY = _issue("Some distance matrices grind Ripser to a halt", "Ripser/ripser/issues/14")
+DEEPLAKE = _issue("Poor performance of the loader", "activeloopai/deeplake/issues/1931")
+ROTATIONS = _issue(
+    "Vectorize the computation of rotation matrices", "ml-struct-bio/cryodrgn/issues/143"
+)
+RAW = _issue("Speed up loading of raw images", "yurijmikhalevich/rclip/pull/281")
+PAGES = _issue("Improve PDF ingestion performance", "AnswerDotAI/byaldi/pull/19")
+CHUNKED_LOSS = Source(
+    "torchtune, CEWithChunkedOutputLoss",
+    "https://pytorch.org/torchtune/stable/generated/torchtune.modules.loss.CEWithChunkedOutputLos"
+    "s.html",
+)
+RMS_NORM = Source(
+    "PyTorch, rms_norm",
+    "https://docs.pytorch.org/docs/2.8/generated/torch.nn.functional.rms_norm.html",
+)
+FAKE_QUANTIZE = Source(
+    "PyTorch, fake_quantize_per_tensor_affine",
+    "https://pytorch.org/docs/1.12/generated/torch.fake_quantize_per_tensor_affine.html",
+)
+CUMSUM = Source(
+    "PyTorch, torch.cumsum",
+    "https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html",
+)
+GRADS_BATCHED = Source(
+    "PyTorch forums, is_grads_batched in place of a loop",
+    "https://discuss.pytorch.org/t/is-grads-batched/147377",
+)
+JOINT_BACKWARD = Source(
+    "PyTorch forums, joint backward of several losses",
+    "https://discuss.pytorch.org/t/multi-task-learning-whats-the-difference-between-jointly-backw"
+    "ard-and-backward-with-retain-graph-true/28162",
+)
+ARGMAX = Source(
+    "Most probable class without softmax",
+    "https://ai.stackexchange.com/revisions/27698/1",
+)
+BSS_EVAL = Source(
+    "fast_bss_eval, a fast implementation of bss_eval",
+    "https://pypi.org/project/fast-bss-eval/",
+)
+JOINTS = Source(
+    "PyBullet Quickstart Guide, getJointState(s)",
+    "https://vdocuments.site/pybullet-quickstart-guide.html",
+)
+BM25 = Source(
+    "BM25S, speed over rank_bm25",
+    "https://pypi.org/p/bm25s",
+)
+WARPING = Source(
+    "DTAIDistance, the implementation in C",
+    "https://pypi.org/project/dtaidistance/",
+)
+TSFRESH = Source(
+    "aeon, TSFresh: efficient features",
+    "https://www.aeon-toolkit.org/en/stable/api_reference/auto_generated/aeon.transformations.col"
+    "lection.feature_based.TSFresh.html",
+)
+SNAPSHOTS = Source(
+    "torchdata, StatefulDataLoader: snapshot_every_n_steps",
+    "https://pytorch.org/data/0.8/torchdata.stateful_dataloader.html",
+)

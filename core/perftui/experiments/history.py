@@ -134,7 +134,7 @@ def runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
 def what_ran(manifest: Manifest) -> tuple[object, ...]:
     """What two runs of one command have in common: the words after the interpreter, the directory,
     the exit code and what fixes changed."""
-    changed = manifest.overrides, manifest.patched
+    changed = manifest.overrides, manifest.expected
     return manifest.command[1:], manifest.cwd, manifest.exit_code, *changed
 
 
@@ -332,7 +332,9 @@ class Repeats:
         """The runs of each side, and what limits their comparison."""
         for name, side in (("before", self.before), ("after", self.after)):
             if len(side) > 1:
-                yield f"{name}: {fmt.several(len(side), 'run')}, {_range(side)}"
+                steps = [run.usual_ns or 0 for run in side]
+                usual = f"usual step {fmt.duration(min(steps))} to {fmt.duration(max(steps))}"
+                yield f"{name}: {fmt.several(len(side), 'run')}, {usual}"
         for run in self.left_out:
             yield f"{run.run} was left out: {run.why}"
         pairs = len(self.ratios)
@@ -399,8 +401,3 @@ def _ratio(before: PastRun, after: PastRun) -> float:
         (before.mean_ns or 1) / (after.mean_ns or 1), (before.usual_ns or 1) / (after.usual_ns or 1)
     )
     return ratios.cautious
-
-
-def _range(side: Sequence[PastRun]) -> str:
-    steps = [run.usual_ns or 0 for run in side]
-    return f"usual step {fmt.duration(min(steps))} to {fmt.duration(max(steps))}"

@@ -167,9 +167,8 @@ class Manifest:
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
-    expected: tuple[Expected, ...] | dict[str, Any] = ()
-    """Arguments that fixes wrote into the source for this run. Older versions wrote the arguments
-    of the training's loader; ``patched`` reads both."""
+    expected: tuple[Expected, ...] = ()
+    """Arguments that fixes wrote into the source for this run."""
     parent: str | None = None
     """The run this one repeats with a change."""
     profile: dict[str, Any] = field(default_factory=dict)
@@ -202,13 +201,6 @@ class Manifest:
         """Why perftui was asked to stop it, ``stopped for a trial``; empty if it was not."""
         ended = self.status in (Status.EXITED, Status.KILLED) and self.exit_code != 0
         return self.stop_reason.text if ended and self.stop_reason is not None else ""
-
-    @property
-    def patched(self) -> tuple[Expected, ...]:
-        """Arguments of the run if the changes written to the source took effect."""
-        if isinstance(self.expected, dict):
-            return (Expected("DataLoader", self.expected),) if self.expected else ()
-        return self.expected
 
     @property
     def script(self) -> str:

@@ -90,10 +90,6 @@ class Job:
         return replace(self, run=following, run_began_ns=now_ns, made=(*self.made, *took))
 
 
-class JobRunsError(TrialError):
-    """Another trial of the same run goes on; the message names its fix."""
-
-
 def read_job(root: Path) -> Job | None:
     """The trial of the run at ``root`` that was begun last, ``STOPPED`` where its process is gone;
     None where there is none that can be read."""
@@ -140,14 +136,14 @@ def begin(run: RunSnapshot, option: FixOption, steps: int) -> Job:
     pairs of an earlier trial of the same command and source that came to no result.
 
     Raises:
-        JobRunsError: another trial of the run goes on.
+        TrialError: another trial of the run goes on.
         ForeignRunError: the run may be somebody else's, and so may its command.
         ValueError: the option cannot be tried without writing it.
         OSError: no process can be started.
     """
     directory, last = trials_of(run.root), read_job(run.root)
     if last is not None and not last.stage.is_over:
-        raise JobRunsError(f"a trial of {last.option.title} is running")
+        raise TrialError(f"a trial of {last.option.title} is running")
     key = _key(run, option, steps)
     job = Job(str(run.root), option, steps, time.time_ns(), key)
     if last and key and last.key == key and _goes_on(last.progress):

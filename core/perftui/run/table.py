@@ -320,7 +320,6 @@ class GrowingTable:
                 grown = np.empty(max(end, 2 * len(array)), dtype=array.dtype)
                 grown[: self._length] = array[: self._length]
                 array = self._arrays[column.name] = grown
-            array = array
             array[self._length : end] = new
         self._length = end
         return True

@@ -56,7 +56,7 @@ def test_it_is_followed_by_whoever_looks(
     run: RunSnapshot, option: FixOption, fake: FakeTrial
 ) -> None:
     job.begin(run, option, STEPS)
-    with pytest.raises(job.JobRunsError, match="a trial of num_workers 0 -> "):
+    with pytest.raises(job.TrialError, match="a trial of num_workers 0 -> "):
         job.begin(run, option, STEPS)
     fake.let(len(FASTER))
     last = ended(run.root)

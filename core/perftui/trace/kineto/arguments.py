@@ -112,10 +112,6 @@ MOST_SINGLE = 2_000
 Rows = Iterator[tuple[int, Mapping[str, Any]]]
 
 
-class TooManyRowsError(TraceError):
-    """The file has the arguments, but reading them one by one would take too long."""
-
-
 def arguments_of(
     trace: Trace, rows: Int64, progress: Callable[[float], bool] | None = None
 ) -> Rows:
@@ -125,16 +121,15 @@ def arguments_of(
     called with the share read so far, and returns whether to go on.
 
     Raises:
-        TooManyRowsError: the format needs one look into the file per row, and these are more
-            than ``MOST_SINGLE``.
-        TraceError: while reading, as reading a single row does.
+        TraceError: the format needs one look into the file per row, and these are more than
+            ``MOST_SINGLE``; or while reading, as reading a single row does.
         LoadCancelled: while reading, if ``progress`` returned False.
     """
     reader = trace.read_arguments
     if isinstance(reader, ArgumentReader):
         pairs = reader.many(rows)
     elif len(rows) > MOST_SINGLE:
-        raise TooManyRowsError(
+        raise TraceError(
             f"too many rows to read one by one: {len(rows):,}, more than {MOST_SINGLE:,}"
         )
     else:

@@ -22,10 +22,9 @@ class Threads(msgspec.Struct, frozen=True):
 
 
 class Cores(msgspec.Struct, frozen=True):
-    """Cores that the training thread may run on, and those of the machine."""
+    """Cores that the training thread may run on."""
 
     affinity: int | None = None
-    installed: int | None = None
 
 
 class Matmul(msgspec.Struct, frozen=True):
@@ -77,7 +76,6 @@ class Modes(msgspec.Struct, frozen=True):
     deterministic: bool | None = None
     anomaly: bool | None = None
     """Whether anomaly detection is on, even if only within steps; None if unknown."""
-    grad: bool | None = None
     default_dtype: str | None = None
     """Data type of new tensors of floating point numbers; None if not known."""
 
@@ -85,7 +83,6 @@ class Modes(msgspec.Struct, frozen=True):
 class GarbageCollection(msgspec.Struct, frozen=True):
     """Python's garbage collector; ``frozen`` counts objects that it never visits."""
 
-    enabled: bool | None = None
     thresholds: tuple[int, ...] = ()
     frozen: int | None = None
 
@@ -132,7 +129,6 @@ class Wrapper(msgspec.Struct, frozen=True):
     """Modules that train on several devices; ``arguments`` differ by ``name``, their class."""
 
     name: str
-    count: int
     arguments: dict[str, Any]
 
 

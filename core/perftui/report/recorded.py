@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import diagnosis
-from perftui.diagnosis.model import Diagnosis, Severity, read_findings
+from perftui.diagnosis.model import Diagnosis, read_findings
 from perftui.experiments.history import History
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.cards import MemoryUse, gpu_memory
@@ -291,8 +291,6 @@ class RunSummary:
     verdict: str
     """The rule that names the costliest cause, or ``healthy``; empty where nothing could be judged,
     ``still judging`` until what is concluded of a run that has just ended is there."""
-    severity: Severity | None
-    """Severity of that rule's finding; None where nothing could be judged."""
     share: float
     """Share of a step that it costs, 0 to 1."""
 
@@ -326,6 +324,5 @@ def summarise(root: Path) -> RunSummary:
         step_count(facts),
         steady.mean if steady else None,
         "still judging" if waits else top.rule if top else "",
-        top.severity if top else None,
         top.share if top else 0.0,
     )

@@ -155,11 +155,6 @@ class By(enum.Enum):
     MODULE = "module"
     LINE = "line"
 
-    @property
-    def option(self) -> str:
-        """The option that records it."""
-        return {By.SHAPE: "--shapes", By.MODULE: "--modules", By.LINE: "--stacks"}.get(self, "")
-
 
 @dataclass(frozen=True, eq=False)
 class Grouped:

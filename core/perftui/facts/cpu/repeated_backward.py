@@ -19,7 +19,7 @@ from perftui.facts.cpu.operators import (
     work_of,
 )
 from perftui.facts.fact import trace_fact
-from perftui.trace.model import NONE, Int64, Mask
+from perftui.trace.model import NONE, Int64
 
 _Key = tuple[str, object, int]
 """Name, thread and sequence number of a node, which are unique together."""
@@ -111,7 +111,9 @@ def _groups(ops: Operators) -> list[list[Int64]]:
         # An update follows each pass, as nearly everywhere.
         return []
     forward = ops.in_phase(FORWARD)
-    sums, added = _sums(ops)
+    sums, inner = ops.named((NODE + KEEPS_GRADIENT).__eq__), ops.named(KEEPS_GRADIENT.__eq__)
+    # Operators that add a parameter's gradient to another.
+    added = ops.named("aten::add_".__eq__) & ops.called_by(sums | inner)
     groups: list[list[Int64]] = []
     last, step = -1, None
     for begin, end in zip(trace.start[marks].tolist(), trace.ends_of(marks).tolist(), strict=True):
@@ -132,13 +134,6 @@ def _groups(ops: Operators) -> list[list[Int64]]:
         groups[-1].append(mine)
         last, step = end, here
     return [group for group in groups if len(group) > 1]
-
-
-def _sums(ops: Operators) -> tuple[Mask, Mask]:
-    """Nodes that accumulate a parameter's gradient, and operators that add it to another."""
-    sums = ops.named((NODE + KEEPS_GRADIENT).__eq__)
-    inner = ops.named(KEEPS_GRADIENT.__eq__)
-    return sums, ops.named("aten::add_".__eq__) & ops.called_by(sums | inner)
 
 
 def _numbers(ops: Operators, group: Sequence[Int64]) -> dict[int, _Key]:

@@ -185,7 +185,6 @@ class LoaderWork:
 
     workers: int
     """Workers that made batches; 0 if the training thread made them."""
-    batches: int
     fetch: int
     """ns per batch in the dataset."""
     collate: int
@@ -218,7 +217,6 @@ def work_of(
     span = elapsed / max(makers, 1)
     return LoaderWork(
         workers=makers,
-        batches=batches,
         fetch=fetch // batches,
         collate=collate // batches,
         busy=min((fetch + collate) / elapsed, 1.0) if in_workers.all() and elapsed else None,

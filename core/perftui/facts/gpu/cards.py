@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,10 +24,8 @@ from perftui.run.manifest import GPU_DEVICES, GPU_PROCESSES, NOT_SAMPLED, data_p
 from perftui.run.table import Table
 from perftui.telemetry.files import mount_of
 from perftui.telemetry.gpu.names import Gpu, visible_gpus
+from perftui.trace.model import Int64
 from perftui.trace.text import printable
-
-if TYPE_CHECKING:
-    from perftui.trace.model import Int64
 
 
 @dataclass(frozen=True)

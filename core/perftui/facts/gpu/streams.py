@@ -142,12 +142,11 @@ class Link(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Segment:
-    """One link of the chain; ``row`` is the activity or launching call, NONE for the host's."""
+    """One link of the chain."""
 
     kind: Link
     start: int
     end: int
-    row: int
 
     @property
     def duration(self) -> int:
@@ -192,22 +191,22 @@ class CriticalPath:
             at = self._activity(*at, begin)
         return tuple(reversed(self._found))
 
-    def _add(self, kind: Link, start: int, end: int, row: int = NONE) -> None:
+    def _add(self, kind: Link, start: int, end: int) -> None:
         if end > start:
-            self._found.append(Segment(kind, start, end, row))
+            self._found.append(Segment(kind, start, end))
 
     def _activity(self, place: int, time: int, begin: int) -> tuple[int, int] | None:
         """Add an activity and its wait; returns the next one, None at the beginning."""
         index = int(self._by_end[place])
-        row, start = int(self._rows[index]), int(self._starts[index])
-        self._add(self._kind(row), start, time, row)
+        start = int(self._starts[index])
+        self._add(self._kind(int(self._rows[index])), start, time)
         # An activity without a length ends where it starts.
         before = min(int(np.searchsorted(self._ends, start, side="right")), place) - 1
         free = int(self._ends[before]) if before >= 0 else begin
         launch = int(self._launch[index])
         if launch != NONE and int(self._trace.end[launch]) >= free:
             called = min(int(self._trace.start[launch]), start)
-            self._add(Link.LAUNCH, called, start, launch)
+            self._add(Link.LAUNCH, called, start)
             return self._on_host(called, begin)
         self._add(Link.QUEUE, free, start)
         return (before, free) if before >= 0 else None

@@ -246,7 +246,6 @@ def _of_window(path: Path, changed_ns: int) -> int | None:
     reread several times a second, its windows are not: ``changed_ns`` tells apart a rewritten
     one."""
     from perftui.analysis.open_trace import open_trace
-    from perftui.trace.model import TraceError
 
     del changed_ns
     try:

@@ -17,7 +17,14 @@ from perftui.analysis.intervals import Intervals, mask_of, union
 from perftui.analysis.kinds import begun_in
 from perftui.analysis.model import Gap, GapCause, Step, StepParts, TraceAnalysis
 from perftui.analysis.ops.calls import is_of_nsys, link
-from perftui.analysis.steps import BACKWARD, NEXT_TO_NOTHING, OPTIMIZER, find_phases, held_by
+from perftui.analysis.steps import (
+    BACKWARD,
+    NEXT_TO_NOTHING,
+    OPTIMIZER,
+    find_phases,
+    held_by,
+    times_of,
+)
 from perftui.facts.fact import Facts, UnknownError, trace_fact
 from perftui.facts.step.steps import (
     TRAIN,
@@ -78,7 +85,7 @@ class TraceSteps:
     @cached_property
     def times(self) -> Intervals:
         """The steady steps' time on the device (or the whole trace)."""
-        return _covered([part.step for part in self.each])
+        return union(*times_of([part.step for part in self.each]))
 
     @cached_property
     def inside(self) -> Mask:
@@ -104,7 +111,7 @@ class TraceSteps:
     @cached_property
     def on_host(self) -> Intervals:
         """The steady steps' time on the training thread (or the whole trace)."""
-        return _covered(self.marked)
+        return union(*times_of(self.marked))
 
     def first(self, rows: Mask) -> TraceSteps:
         """The first steps, at least one, with about ``MOST_ROWS`` of ``rows``: enough of a huge
@@ -169,11 +176,6 @@ def _without_end(analysis: TraceAnalysis, parts: tuple[StepParts, ...]) -> tuple
     *others, holds = held_by(trace, analysis.steps).tolist()
     is_empty = bool(others) and holds < NEXT_TO_NOTHING * np.median(others)
     return parts[:-1] if ended or is_empty else parts
-
-
-def _covered(steps: Sequence[Step]) -> Intervals:
-    start = np.array([step.start for step in steps], dtype=np.int64)
-    return union(start, np.array([step.end for step in steps], dtype=np.int64))
 
 
 INCOMPLETE = 0.05

@@ -32,8 +32,7 @@ class Intervals:
             return np.zeros(len(times), dtype=np.int64)
         index = np.searchsorted(self.start, times, side="right") - 1
         inside = np.clip(times, self.start[index], self.end[index]) - self.start[index]
-        covered: Int64 = np.where(index < 0, 0, self._sums[index] + inside)
-        return covered
+        return np.where(index < 0, 0, self._sums[index] + inside)
 
     @cached_property
     def _sums(self) -> Int64:
@@ -51,8 +50,7 @@ class Intervals:
 
     def within(self, start: Int64, end: Int64) -> Int64:
         """Time covered in each window ``[start, end)``."""
-        covered: Int64 = self.before(end) - self.before(start)
-        return covered
+        return self.before(end) - self.before(start)
 
 
 EMPTY = Intervals(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -124,8 +124,7 @@ def named(trace: Trace, matches: Callable[[str], object]) -> Mask:
 def devices(trace: Trace) -> Ints:
     """Device of each row; NONE on the CPU."""
     of_track = downcast(np.array([track.device for track in trace.tracks], dtype=np.int64))
-    column: Ints = of_track[trace.track]
-    return column
+    return of_track[trace.track]
 
 
 @once
@@ -149,8 +148,7 @@ def believable(trace: Trace) -> Mask:
 @once
 def on_thread(trace: Trace) -> Mask:
     """Rows of CPU threads in the file, without those derived by analysis."""
-    mask: Mask = on_cpu(trace) & ~trace.in_category(*DERIVED)
-    return mask
+    return on_cpu(trace) & ~trace.in_category(*DERIVED)
 
 
 @once

@@ -206,8 +206,7 @@ def without_blocks(
 
 def _with_start(column: Int64) -> Int64:
     """A column of events with an entry for the start put before it."""
-    whole: Int64 = np.concatenate([column[:1], column])
-    return whole
+    return np.concatenate([column[:1], column])
 
 
 NEVER = np.iinfo(np.int64).max
@@ -260,8 +259,7 @@ class Runs:
 
     def end_of(self, times: Int64) -> Int64:
         """End of the run that contains each of ``times``; ``NEVER`` for the last run."""
-        ends: Int64 = np.append(self.start, NEVER)[np.searchsorted(self.start, times, "right")]
-        return ends
+        return np.append(self.start, NEVER)[np.searchsorted(self.start, times, "right")]
 
     def next_start(self, phase: Phase, times: Int64) -> Int64:
         """Start of the first run of ``phase`` after each of ``times``; ``NEVER`` without one."""

@@ -120,8 +120,7 @@ def allocations_at_peak(snapshot: MemorySnapshot, device: int) -> StackTotals:
 
 def trace_levels(trace: EventTable) -> Int64:
     """Bytes held at the trace's start (0) and after each event, relative to that start."""
-    levels: Int64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(_changes(trace))])
-    return levels
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(_changes(trace))])
 
 
 def time_line(snapshot: MemorySnapshot, device: int) -> TimeLine:

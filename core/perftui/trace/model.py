@@ -157,8 +157,7 @@ class Trace:
 
     def ends_of(self, rows: Ints | npt.NDArray[np.bool_] | slice) -> Int64:
         """``end`` of some rows, without computing that of all."""
-        ends: Int64 = self.start[rows] + self.duration[rows]
-        return ends
+        return self.start[rows] + self.duration[rows]
 
     def in_category(self, *categories: str) -> npt.NDArray[np.bool_]:
         """Mask of the rows whose category is one of ``categories``."""

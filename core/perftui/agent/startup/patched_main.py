@@ -47,8 +47,7 @@ def _compiled(content: bytes, path: str) -> CodeType:
     lines = content.decode(encoding).splitlines(keepends=True)
     # Without a time it is not checked against the file.
     linecache.cache[path] = (len(content), None, lines, path)
-    code: CodeType = compile(content, path, "exec", dont_inherit=True)
-    return code
+    return compile(content, path, "exec", dont_inherit=True)
 
 
 def _patch_imports(contents: dict[str, bytes], patched: Patched) -> None:

@@ -86,8 +86,7 @@ class StepTimes:
     @property
     def slow(self) -> npt.NDArray[np.bool_]:
         """Which steady steps are slow."""
-        slow: npt.NDArray[np.bool_] = self.steady & (self.duration > self.limit)
-        return slow
+        return self.steady & (self.duration > self.limit)
 
     @property
     def top(self) -> int:

@@ -291,8 +291,7 @@ class Columns:
             sides = [Side.DEVICE if name in ON_DEVICE else
                      Side.HOST if name in _ON_HOST else Side.EITHER for name in names]  # fmt: skip
             self._sides = np.array(sides, dtype=np.int32)
-        column: Int32 = self._sides[category]
-        return column
+        return self._sides[category]
 
     def _add_rows(self, rows: list[Event], batch: Batch) -> None:
         start, duration = self._times(rows, batch)

@@ -149,8 +149,7 @@ def id_column(values: Sequence[Any]) -> Int64:
     if numbers.dtype != np.int64 or numbers.shape != (len(values),):
         return np.array([identifier(value) for value in values], dtype=np.int64)
     numbers[(numbers == _UNSIGNED_MINUS_ONE[0])] = NONE
-    result: Int64 = numbers
-    return result
+    return numbers
 
 
 # A float64 holds microseconds with three decimals exactly enough only below 2**43 us (101 days):

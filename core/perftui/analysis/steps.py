@@ -66,14 +66,18 @@ NEXT_TO_NOTHING = 0.05
 for those before it."""
 
 
+def times_of(steps: Sequence[Step]) -> tuple[Int64, Int64]:
+    """When each of ``steps`` starts and ends."""
+    starts, ends = ([step.start for step in steps], [step.end for step in steps])
+    return np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+
+
 def held_by(trace: Trace, steps: Sequence[Step]) -> Int64:
     """Number of operators and device calls that begin in each of ``steps`` on the host."""
     # Each thread's rows are in order: merging these takes a fifth of sorting.
     begun = np.sort(trace.start[_work(trace)], kind="stable")
-    start = np.array([step.start for step in steps], dtype=np.int64)
-    end = np.array([step.end for step in steps], dtype=np.int64)
-    counts: Int64 = np.searchsorted(begun, end) - np.searchsorted(begun, start)
-    return counts
+    start, end = times_of(steps)
+    return np.searchsorted(begun, end) - np.searchsorted(begun, start)
 
 
 def are_bogus(trace: Trace, steps: Sequence[Step]) -> bool:
@@ -179,8 +183,7 @@ def on_device_clock(
         before = np.minimum(np.searchsorted(latest, times), linked)
         return np.where(before > 0, np.maximum(times, done[before - 1]), times)
 
-    starts = reached(np.array([step.start for step in steps], dtype=np.int64)).tolist()
-    ends = reached(np.array([step.end for step in steps], dtype=np.int64)).tolist()
+    starts, ends = (reached(times).tolist() for times in times_of(steps))
     return tuple(
         replace(step, start=start, end=end)
         for step, start, end in zip(steps, starts, ends, strict=True)
@@ -223,8 +226,7 @@ def device_parts(trace: Trace, rows: Int64, idle: Idle) -> Mapping[str, Interval
 
 def step_parts(steps: tuple[Step, ...], parts: Mapping[str, Intervals]) -> tuple[StepParts, ...]:
     """The parts of each step; ``parts`` are exclusive, and uncovered time is ``other``."""
-    start = np.array([step.start for step in steps], dtype=np.int64)
-    end = np.array([step.end for step in steps], dtype=np.int64)
+    start, end = times_of(steps)
     columns = {name: part.within(start, end) for name, part in parts.items()}
     rest = end - start - sum(columns.values())
     # With a device, activity and idle time leave no rest; on the CPU the rest is a part.

@@ -6,7 +6,6 @@ import json
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from perftui.analysis.model import DeviceActivity, TraceAnalysis
 from perftui.api.table import (
@@ -21,17 +20,16 @@ from perftui.api.table import (
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Abstention, Finding
 from perftui.facts.fact import Facts
+from perftui.facts.step.steps import StepBreakdown
 from perftui.fixes.option import FixOption
-from perftui.report.as_json import ReportOutput
+from perftui.report.as_json import ReportOutput, as_object
+from perftui.report.output_text import encode_object
 from perftui.report.recorded import Recorded, recording_of
 from perftui.report.report import Report, make_report
 from perftui.report.subject import Subject, SubjectError, load_run, load_subject, subject_of
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Manifest
 from perftui.run.reader import RunSnapshot, newest_run
-
-if TYPE_CHECKING:
-    from perftui.facts.step.steps import StepBreakdown
 
 
 class Judged:
@@ -82,9 +80,6 @@ class Judged:
     def report(self) -> ReportOutput:
         """What ``perftui report --json`` prints, read back; docs/json.md and ``perftui schema
         report`` say what the fields mean."""
-        from perftui.report.as_json import as_object
-        from perftui.report.output_text import encode_object
-
         text = encode_object(as_object(self._report), on_one_line=True)
         fields: ReportOutput = json.loads(text)
         return fields

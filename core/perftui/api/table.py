@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -191,7 +192,7 @@ def rate_table(analysis: TraceAnalysis) -> Table:
 def step_parts_table(steps: Sequence[StepParts]) -> Table:
     """Steps and their parts; a part that a step does not have takes 0 ns of it."""
     index, *times = step_columns(steps).items()
-    columns = {_column(name): whole(values) for name, values in times}
+    columns = {re.sub(r"\W", "_", name) + "_ns": whole(values) for name, values in times}
     return table_of({"index": whole(index[1]), **columns})
 
 
@@ -211,7 +212,3 @@ def gap_table(facts: Facts) -> Table:
             "source": texts(line for _, line in places),
         }
     )
-
-
-def _column(part: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in part) + "_ns"

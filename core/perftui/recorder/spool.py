@@ -137,14 +137,10 @@ class NotesTail:
         lines = self._aside.poll() if self._aside else []
         lines += self._tail.poll()
         if self._tail.position >= self._most_bytes:
-            self._put_aside()
+            self._damaged += self._aside.skipped if self._aside else 0
+            self._tail.path = self.path.replace(self.path.with_suffix(".aside"))
+            self._aside, self._tail = self._tail, LineTail(self.path)
         return [note for line in lines if (note := self._decode(line))]
-
-    def _put_aside(self) -> None:
-        if self._aside is not None:
-            self._damaged += self._aside.skipped
-        self._tail.path = self.path.replace(self.path.with_suffix(".aside"))
-        self._aside, self._tail = self._tail, LineTail(self.path)
 
     def _decode(self, line: bytes) -> Note | None:
         try:

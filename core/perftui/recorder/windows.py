@@ -44,7 +44,8 @@ def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
             name = "peak" if note.data.get("reason") == "peak" else "out-of-memory"
             target = rank.memory / f"{name}.pickle"
         else:
-            first = _first_step(note)
+            first = note.data.get("first_step", note.step)
+            first = first if isinstance(first, int) and first >= 0 else max(note.step, 0)
             # A second window from the same step (a step counter that began anew) gets a number.
             again = (rank.windows / f"{first}.{number}.pt.trace.json" for number in count(2))
             paths = chain((rank.window(first),), again)
@@ -92,11 +93,6 @@ def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
             break
         path.unlink()
         excess -= size
-
-
-def _first_step(note: Note) -> int:
-    first = note.data.get("first_step", note.step)
-    return first if isinstance(first, int) and first >= 0 else max(note.step, 0)
 
 
 _CALL = re.compile(rb'"cat": "(?:cuda|hip)_(?:runtime|driver)"')

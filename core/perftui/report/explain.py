@@ -68,8 +68,7 @@ def names() -> tuple[str, ...]:
 
 def overview() -> str:
     """All rules, one a line."""
-    rows = ((rule.id, rule.when) for rule in BY_NAME.values())
-    return "\n".join(f"{name:<25} {when}" for name, when in rows)
+    return "\n".join(f"{rule.id:<25} {rule.when}" for rule in BY_NAME.values())
 
 
 def as_object(*chosen: str) -> ExplainOutput:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain, pairwise
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -236,11 +236,7 @@ def _check(report: Report, analysis: TraceAnalysis, path: Path) -> None:
 
 def _events(tracks: Iterable[SpanTrack], trace: Trace, labels: str) -> Iterator[bytes]:
     used = {track.process for track in trace.tracks}
-    process = next(
-        number
-        for number in range(_FIRST_NUMBER, _FIRST_NUMBER + len(used) + 1)
-        if str(number) not in used
-    )
+    process = next(number for number in count(_FIRST_NUMBER) if str(number) not in used)
     yield metadata_event("process_name", process, name=PROCESS)
     # On top of all others.
     yield metadata_event("process_sort_index", process, sort_index=-1)

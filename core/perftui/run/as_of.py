@@ -102,12 +102,14 @@ def _rank_as_of(rank: RankSnapshot, time: int) -> RankSnapshot | None:
     if not len(events) and not len(steps):
         return None
     tables: Any = {name: _until(getattr(rank, name), time) for name in ("workers", *STACKS)}
+    # A later snapshot of memory replaces the one before it.
+    newest = _files(rank.events, MEMORY_SNAPSHOT)
     return replace(
         rank,
         steps=steps,
         events=events,
         windows=_windows_known(rank, events, steps),
-        memory_files=_memory_known(rank, time),
+        memory_files=tuple(p for p in rank.memory_files if newest.get(p.name, time + 1) <= time),
         **tables,
     )
 
@@ -130,12 +132,6 @@ def _windows_known(rank: RankSnapshot, events: Table, steps: Table) -> tuple[Pat
         # A window without a note counts from its first step.
         if (path.name in names if path.name in every else int(path.name.split(".", 1)[0]) <= last)
     )
-
-
-def _memory_known(rank: RankSnapshot, time: int) -> tuple[Path, ...]:
-    """Snapshots of memory that had been taken; a later one replaces the one before it."""
-    newest = _files(rank.events, MEMORY_SNAPSHOT)
-    return tuple(path for path in rank.memory_files if newest.get(path.name, time + 1) <= time)
 
 
 def _files(events: Table, kind: str) -> dict[str, int]:

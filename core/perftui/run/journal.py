@@ -117,7 +117,8 @@ class JournalWriter:
             raise ValueError(f"{path} exists with other columns")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            self._torn = _is_torn(self._file)
+            # The last line is unfinished where its writer died or the disk was full.
+            self._torn = self.size > 0 and os.pread(self._file, 1, self.size - 1) != b"\n"
             if not reader.columns:
                 self._write(msgspec.json.encode(Header(self.columns)) + b"\n")
         except BaseException:
@@ -154,12 +155,6 @@ class JournalWriter:
     def close(self) -> None:
         """Close the file; appending afterwards is an error."""
         os.close(self._file)
-
-
-def _is_torn(file: int) -> bool:
-    """Whether the last line is unfinished, because its writer died or the disk was full."""
-    size = os.fstat(file).st_size
-    return size > 0 and os.pread(file, 1, size - 1) != b"\n"
 
 
 class JournalReader:

@@ -14,7 +14,7 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.analysis.open_trace import never, open_trace
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Finding
-from perftui.experiments.journal import Proof, read_proof
+from perftui.experiments.journal import read_proof
 from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.batch_place import loader_lines
@@ -119,6 +119,8 @@ class Pictures:
         facts = Facts(run, analysis, self._rank_number)
         memory = self.allocations.of(facts.rank) if facts.rank else NOTHING
         result = diagnosis(facts)
+        options, directory = self.options(result.findings, facts), trials_of(run.root)
+        fixes = {option.fix for row in options.values() for option in row}
         for fact in DRAWN:
             fact.or_none(facts)
         return replace(
@@ -131,8 +133,8 @@ class Pictures:
             problems=(*filter(None, (problem, memory.problem)), *problems_of(run)),
             allocations=memory.report,
             history=memory.over_time,
-            options=(options := self.options(result.findings, facts)),
-            proofs=_proofs(run.root, options),
+            options=options,
+            proofs={fix: proof for fix in fixes if (proof := read_proof(directory, fix))},
         )
 
     def options(self, found: Sequence[Finding], facts: Facts) -> dict[str, tuple[FixOption, ...]]:
@@ -303,9 +305,3 @@ def open_window(
         return open_trace(window, as_share(progress), cancelled, later=later)
     except (TraceError, OSError) as error:
         return f"the window {window.name} cannot be read: {error}"
-
-
-def _proofs(root: Path, options: dict[str, tuple[FixOption, ...]]) -> dict[str, Proof]:
-    directory = trials_of(root)
-    fixes = {option.fix for row in options.values() for option in row}
-    return {fix: proof for fix in fixes if (proof := read_proof(directory, fix))}

@@ -308,7 +308,8 @@ class SyncCounter:
         original = getattr(owner, name)
         before = vars(owner).get(name, _MISSING)
         is_method = isinstance(owner, type)
-        call = (CountedMethod if is_method else CountedCall)(self, original, _spelled(name), counts)
+        shown = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}.get(name, name.strip("_"))
+        call = (CountedMethod if is_method else CountedCall)(self, original, shown, counts)
         setattr(owner, name, call)
         self._replaced.append((owner, name, before))
 
@@ -329,12 +330,6 @@ class SyncCounter:
         index = args[1] if isinstance(args[1], tuple) else args[1:2]
         kinds = (self._torch.bool, self._torch.uint8)
         return any(isinstance(part, self._torch.Tensor) and part.dtype in kinds for part in index)
-
-
-def _spelled(name: str) -> str:
-    """The call as people write it."""
-    shown = {"__getitem__": "x[mask]", "__setitem__": "x[mask] = y"}
-    return shown.get(name) or name.strip("_")
 
 
 def _runs_compiled() -> bool:

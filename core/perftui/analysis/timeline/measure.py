@@ -128,7 +128,11 @@ def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[Na
     activity = kinds.device_activity(trace)[rows]
     counted = activity | kinds.on_thread(trace)[rows]
     rows, inside, on_device = rows[counted], (ends - begins)[counted], activity[counted]
-    own = inside - np.where(on_device, 0, _called(trace, rows, inside))
+    callers = trace.parent[rows]
+    # A call without duration at the very start may have its caller before it.
+    called = np.flatnonzero((callers != NONE) & np.isin(callers, rows))
+    of_calls = sums(np.searchsorted(rows, callers[called]), inside[called], len(rows))
+    own = inside - np.where(on_device, 0, of_calls)
     key = 2 * trace.name[rows].astype(np.int64) + on_device
     keys, group = np.unique(key, return_inverse=True)
     calls = np.bincount(group, minlength=len(keys))
@@ -137,14 +141,6 @@ def _names(trace: Trace, rows: Int64, begins: Int64, ends: Int64) -> Iterator[Na
         keys.tolist(), calls.tolist(), totals.tolist(), owns.tolist(), strict=True
     ):
         yield NameTime(trace.names[number // 2], bool(number % 2), count, total, alone)
-
-
-def _called(trace: Trace, rows: Int64, inside: Int64) -> Int64:
-    """Time of the calls made by each row, ns."""
-    callers = trace.parent[rows]
-    # A call without duration at the very start may have its caller before it.
-    called = np.flatnonzero((callers != NONE) & np.isin(callers, rows))
-    return sums(np.searchsorted(rows, callers[called]), inside[called], len(rows))
 
 
 @dataclass(frozen=True)
@@ -219,8 +215,7 @@ def _working(trace: Trace) -> dict[int, Intervals]:
 def _shares(intervals: Intervals, edges: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Covered share of each column."""
     lengths = np.maximum(np.diff(edges), 1)
-    shares: npt.NDArray[np.float64] = intervals.within(edges[:-1], edges[1:]) / lengths
-    return shares
+    return intervals.within(edges[:-1], edges[1:]) / lengths
 
 
 # ``links.link`` joins all rows at once; this answers a key press on a trace of ten million rows.

@@ -61,13 +61,11 @@ class TrackIndex:
     @cached_property
     def _gaps(self) -> Int64:
         """Idle time before each event but the first."""
-        gaps: Int64 = self.start[1:] - self.end[:-1]
-        return gaps
+        return self.start[1:] - self.end[:-1]
 
     def busy(self, t0: int, t1: int, columns: int) -> Int64:
         """Nanoseconds covered in each column of ``[t0, t1)``."""
-        covered: Int64 = np.diff(self._covered.before(edges(t0, t1, columns)))
-        return covered
+        return np.diff(self._covered.before(edges(t0, t1, columns)))
 
     def dominant(self, t0: int, t1: int, columns: int) -> Int32:
         """The row that covers most of each column (the first of equals); -1 without one."""
@@ -177,11 +175,10 @@ LATE = 1.5
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample: ``value`` holds for ``[start, end)``, and was taken ``at``; ns since origin."""
+    """One sample: ``value`` holds for ``[start, end)``, in ns since the trace's origin."""
 
     start: int
     end: int
-    at: int
     value: float
 
 
@@ -215,12 +212,7 @@ class Counter:
 
     def sample(self, place: int) -> Sample:
         """The sample at index ``place``."""
-        return Sample(
-            int(self.start[place]),
-            int(self.end[place]),
-            int(self.at[place]),
-            float(self.value[place]),
-        )
+        return Sample(int(self.start[place]), int(self.end[place]), float(self.value[place]))
 
     def prepare(self) -> None:
         """Compute in advance everything that needs all samples."""
@@ -283,8 +275,7 @@ class Counter:
     @cached_property
     def _area(self) -> Float64:
         areas = (self.end - self.start) * self.value
-        sums: Float64 = np.cumsum(areas) - areas
-        return sums
+        return np.cumsum(areas) - areas
 
 
 def intervals(at: Int64, interval: int | Int64, *, is_mean: bool) -> tuple[Int64, Int64]:

@@ -114,6 +114,7 @@ SYSTEM = ("/dev/", "/proc/sys/", "/sys/", "/usr/bin/", "/usr/lib/", "/bin/", "/e
 _INSTALLED = re.compile(r"(?:site|dist)-packages/.*", re.DOTALL)
 _STANDARD = re.compile(r"(?<=/)python3\.\d+/.*", re.DOTALL)
 _ANY_PATH = re.compile(rf"{PATH}|{WINDOWS_PATH}")
+_LANGUAGE = re.compile(r"(?:python|java|node|bash|sh|perl|ruby|perftui|torchrun)[\d.]*")
 
 
 class Redactor:
@@ -124,6 +125,11 @@ class Redactor:
         self._numbers: dict[str, dict[str, int]] = {}
         self._kept: dict[str, str] = {}
         self._placeholder = re.compile(PLACEHOLDER)
+        # Paths that a pattern would not match whole, and programs whose names say more than the
+        # language they run in.
+        odd = [path for path in known.paths if not _ANY_PATH.fullmatch(path)]
+        places = _directories((*known.projects, *known.homes, *odd))
+        telling = [name for name in known.programs if not _LANGUAGE.fullmatch(name)]
         names = {
             "value": _any(known.values),
             "uuid": f"{_any(known.uuids)}|{UUID}",
@@ -136,8 +142,8 @@ class Redactor:
             "url": URL,
             "email": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
             "uuid": names["uuid"],
-            "path": f"{_places(known)}|{PATH}|{WINDOWS_PATH}",
-            "program": f"{PIDS}(?: {_any(known.programs)})?|{_any(_telling(known))}",
+            "path": f"{places}{REST}|{PATH}|{WINDOWS_PATH}",
+            "program": f"{PIDS}(?: {_any(known.programs)})?|{_any(telling)}",
             "host": names["host"],
             "user": names["user"],
             "address": ADDRESS,
@@ -239,24 +245,12 @@ def _literal(names: Iterable[str]) -> str:
     return f"(?:{'|'.join(map(re.escape, longest))})" if longest else "(?!)"
 
 
-def _places(known: Known) -> str:
-    """Known directories with all below, and known paths that a pattern would not match whole."""
-    odd = [path for path in known.paths if not _ANY_PATH.fullmatch(path)]
-    return f"{_directories((*known.projects, *known.homes, *odd))}{REST}"
-
-
 def _directories(names: Iterable[str]) -> str:
     """One of these directories, also where it follows a letter, as in ``-I/home/ada``; one of a
     single name, as ``/p``, only where it does not."""
     paths = set(names)
     long = {path for path in paths if path.count("/") > 1}
     return rf"(?:{_literal(long)}|(?<![\w.~/>*)-]){_literal(paths - long)})(?![\w-])"
-
-
-def _telling(known: Known) -> tuple[str, ...]:
-    """Programs whose names say more than the language they run in."""
-    usual = re.compile(r"(?:python|java|node|bash|sh|perl|ruby|perftui|torchrun)[\d.]*")
-    return tuple(name for name in known.programs if not usual.fullmatch(name))
 
 
 WHAT = (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from perftui.facts.gpu.cards import MemoryUse, gpu_memory
+from perftui.run.table import Table
 from perftui.telemetry.gpu.names import gpu_name
 from perftui_tui.charts.cells import charted, sparkline
 from perftui_tui.look.format import format_bytes, share
@@ -22,9 +23,6 @@ from perftui_tui.screens.memory.allocations import (
     stacked_cells,
     with_axis,
 )
-
-if TYPE_CHECKING:
-    from perftui.run.table import Table
 
 
 class Role(NamedTuple):

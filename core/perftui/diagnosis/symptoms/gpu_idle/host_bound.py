@@ -237,6 +237,7 @@ def sync_bound(facts: Facts) -> Lost | None:
     number = len(values) // max(trace.steps, 1)
     place, where = _waiting_place(facts, waits.rows[values], gaps, trace, counted)
     often = f" {fmt.several(number, 'time')} a step" if trace.steps and number > 1 else ""
+    longest = [(gap, gap_place(gap, trace)) for gap in gaps[:_SHOWN_GAPS]]
     return Lost(
         cost,
         step,
@@ -249,7 +250,10 @@ def sync_bound(facts: Facts) -> Lost | None:
             if lists_all(trace.analysis.gaps, trace.device)
             else Figure("gaps", f"at least {len(gaps)}"),
             Figure("profiled steps", trace.steps, "count"),
-            *_longest(gaps, trace),
+            *(
+                Figure(place.source or place.operator or "gap", gap.duration, "ns", place=place)
+                for gap, place in longest
+            ),
             *_calls(counted, facts),
         ),
         label="device idle after synchronising",
@@ -297,12 +301,6 @@ def _waiting_advice(facts: Facts, call: str | None, gaps: list[Gap]) -> str:
     if facts.run is not None or trains(facts):
         return ""
     return "keep values on the GPU, and read them together at the end"
-
-
-def _longest(gaps: list[Gap], trace: TraceSteps) -> Iterator[Figure]:
-    for gap in gaps[:_SHOWN_GAPS]:
-        place = gap_place(gap, trace)
-        yield Figure(place.source or place.operator or "gap", gap.duration, "ns", place=place)
 
 
 def _calls(counted: SyncCalls | None, facts: Facts) -> Iterator[Figure]:

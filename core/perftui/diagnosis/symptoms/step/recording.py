@@ -252,6 +252,7 @@ def trace_incomplete(facts: Facts) -> Lost | None:
             (Figure.share("missing", _MOST, INCOMPLETE),),
             share=_MOST,
         )
+    fields = facts.analysis.trace.metadata
     return without_cost(
         f"{_what(lacks)}: what looks like idle time may be work that was not recorded.",
         (
@@ -259,7 +260,7 @@ def trace_incomplete(facts: Facts) -> Lost | None:
             Figure("kernel launches", lacks.launches, "count"),
             Figure("of them, without a kernel", lacks.lost, "count"),
             Figure("of those, before the first kernel", lacks.first, "count"),
-            *_versions(facts),
+            *(Figure(_VERSIONS[key], str(fields[key])) for key in _VERSIONS if key in fields),
         ),
         # A trace that shows little is a worry, but no loss of the training.
         share=min(lacks.share, _MOST),
@@ -294,10 +295,3 @@ def _may_drop_kernels(trace: Trace) -> bool:
         return 12_060 <= version <= 12_090
     is_new = (trace.wall_origin or 0) >= _OF_CUDA_12_6
     return is_new and "hip_runtime_version" not in trace.metadata
-
-
-def _versions(facts: Facts) -> Iterator[Figure]:
-    fields = facts.analysis.trace.metadata if facts.analysis else {}
-    for key, label in _VERSIONS.items():
-        if key in fields:
-            yield Figure(label, str(fields[key]))

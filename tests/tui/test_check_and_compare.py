@@ -448,7 +448,7 @@ async def test_a_trace_is_compared_with_one_beside_it(tmp_path: Path) -> None:
         assert "a trace has no telemetry, losses" in " ".join(shown.split())
         # A narrow one keeps the title of the table whole.
         await pilot.resize_terminal(80, 24)
-        await press(pilot, "end", until="operators, own CPU")
+        await press(pilot, "end", until="operators of a step, own CPU")
         # A large screen shows what changed beside the figures.
         await pilot.resize_terminal(200, 50)
         await until_shown(pilot, "What changed most")

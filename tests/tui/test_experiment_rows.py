@@ -10,10 +10,8 @@ from perftui.experiments.journal import Attempt, Journal, Kept
 from perftui.experiments.trial_runs import NO_PAIRS, Arm, NextRun, Progress, Purpose
 from perftui.experiments.trial_verdict import Outcome, TrialVerdict
 from perftui.facts.data_loader.loader import CurvePoint
-from perftui.fixes.option import FixOption, Risk
+from perftui.fixes.option import FixOption
 from perftui_tui.actions.experiment import Tuning
-from perftui_tui.dialogs.choice import Prose
-from perftui_tui.dialogs.experiment import short_risks
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.experiments import (
     seconds_left,
@@ -226,18 +224,6 @@ def test_a_change_that_did_not_arrive_is_told_in_words() -> None:
     lines = trial_shown(with_progress(replace(BEGUN, stage=Stage.DONE, ended=150.0), progress))
     assert "no effect: num_workers was refused" in lines
     assert "the host was busy: stress" in lines
-
-
-def test_of_many_risks_three_rows_are_shown_before_a_trial() -> None:
-    rows = short_risks(tuple(Risk)[:5])
-    assert len(rows) == 3
-    assert rows[-1].text == "3 more: see the Diagnosis screen"
-    assert [row.text for row in short_risks(tuple(Risk)[:3])] == [
-        risk.value for risk in tuple(Risk)[:3]
-    ]
-    (none,) = short_risks(())
-    assert isinstance(none, Prose)
-    assert none.text.startswith("none known")
 
 
 WORKERS = Attempt(

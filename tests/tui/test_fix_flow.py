@@ -329,7 +329,8 @@ async def test_keys_for_fixes_are_offered_where_there_is_a_fix(tmp_path: Path, e
         async with opened(run) as (app, pilot):
             await until_shown(pilot, "Quit")
             assert ("Try fix" in footer(app)) is offered
-            await press(pilot, "4", screen="diagnosis", until="u Undo")
+            await press(pilot, "4", screen="diagnosis", until="r Run again")
+            assert "u Undo" not in footer(app)
             assert ("a Try" in footer(app)) is offered
             assert ("w Write" in footer(app)) is offered
             assert ("w write" in text_of(app)) is offered

@@ -14,16 +14,15 @@ from perftui.facts.step.steps import StepBreakdown
 from perftui.run.columns import PHASES, WORKER_COLUMNS, phase_name
 from perftui.run.journal import Column, JournalWriter
 from perftui.run.layout import RunLayout
-from perftui_tui.look.format import format_ns, part_of_step, share
 from perftui_tui.look.rows import plain, width
 from perftui_tui.panes.gpu import gpu
 from perftui_tui.panes.machine import NO_GPU, cpu, disk, loader, network, step_time
 from perftui_tui.panes.meter import Meter, draw_chart, draw_line
-from perftui_tui.panes.step_bar import breakdown_bar, legend_of, step_bar, step_parts
+from perftui_tui.panes.step_bar import breakdown_bar, legend_of, step_bar
 from perftui_tui.reading.snapshot import SHORT_NAMES, TRACE_STYLES, DrawnStep, Phase, Snapshot
 from perftui_tui.reading.view import RunView
 from perftui_tui.screens.overview.dashboard import METERS, draw_meter
-from tests.facts_given import facts_with, knowing
+from tests.facts_given import facts_with
 from tests.tui.driving import opened, text_of, until, until_shown
 from tests.tui.recorded import ENDED, MS, NOW, write_run
 from tests.tui.traces import write_trace
@@ -147,28 +146,6 @@ def test_no_word_of_the_bar_is_cut_and_none_is_untold(
     if "smaller" not in below:
         for name, spellings in whole.items():
             assert spellings & words or f"▏{name} " in below
-
-
-@given(st.lists(st.tuples(st.sampled_from(KNOWN), st.integers(0, 10**9)), min_size=1, max_size=9))
-def test_the_parts_below_each_other_are_those_of_the_step(parts: list[tuple[str, int]]) -> None:
-    """A row for each part that takes time, with its time and share, and the whole last."""
-    snapshot = replace(knowing({}, Phase.ENDED), breakdown=drawn(tuple(dict(parts).items())))
-    rows = [plain(line) for line in step_parts(snapshot, 80, 40)]
-    breakdown = snapshot.breakdown
-    if breakdown is None or not breakdown.mean.mean:
-        assert rows == ["no step has been measured yet"]
-        return
-    assert rows[0].split() == ["part", "time", "share"]
-    assert [row[:23].strip() for row in rows[1:-1]] == [
-        part.name for part in breakdown.parts if part.ns
-    ]
-    for row, part in zip(rows[1:-1], (p for p in breakdown.parts if p.ns), strict=True):
-        figures = f"{part_of_step(part.ns)} {share(part.ns, breakdown.mean.mean)}"
-        assert " ".join(row[23:40].split()) == figures
-        # Not more than a cell of it is rounded.
-        cells = 39 * part.ns / breakdown.mean.mean
-        assert abs(len(row[41:].strip()) - cells) <= 1
-    assert " ".join(rows[-1].split()) == f"mean step {format_ns(breakdown.mean.mean)} 100 %"
 
 
 def test_no_step_is_said_not_drawn_as_zero() -> None:

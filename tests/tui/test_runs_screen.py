@@ -119,7 +119,7 @@ async def test_the_list_may_be_due_while_the_app_ends(shown: Path) -> None:
 async def test_a_name_is_typed_and_stays_and_deleting_asks_first(shown: Path, runs: Path) -> None:
     async with opened(shown) as (app, pilot):
         await press(pilot, "9", until=NAME)
-        await press(pilot, "n", *"big batch", "enter", until="▶ big batch  20231114")
+        await press(pilot, "n", *"big batch", "enter", until="▶ big batch  train")
         assert list_runs(runs)[0].manifest.name == "big batch"
         await press(pilot, "n", "x", until="enter Submit  escape Close")
         assert "Filter" not in text_of(app)

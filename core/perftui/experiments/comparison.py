@@ -28,6 +28,7 @@ from perftui.experiments.history import Repeats
 from perftui.experiments.rerun import missed
 from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
+    SAME,
     Estimate,
     Outcome,
     Ratios,
@@ -291,6 +292,18 @@ class Comparison:
         interval = f" ({found.low:.2f} to {found.high:.2f})" if found is not None else ""
         certain = ", not certain" if word is Verdict.INCONCLUSIVE else ""
         return f"{speed_text(ratio)}{interval}{certain}"
+
+    @property
+    def basis(self) -> str:
+        """Of which step ``speedup`` is, where the mean and the usual one have different ratios;
+        else empty."""
+        ratios = _ratios(*self.steps)
+        if self.speedup is None or ratios is None or ratios.opposite or self.estimate is not None:
+            return ""
+        if abs(math.log(ratios.mean / ratios.usual)) < SAME:
+            return ""
+        usual = f"{ratios.usual:.2f}x without the slowest and the fastest tenth of the steps"
+        return f"the mean step {ratios.mean:.2f}x, {usual}: the smaller change counts"
 
     @property
     def of_traces(self) -> bool:

@@ -219,6 +219,10 @@ def block_pairs(
                 return
 
 
+PLAIN = 2.0
+"""A number of workers with steps so many times as long as the best is not measured again: on a busy
+host two runs of one number were up to 1.55x apart."""
+
 SECONDS = 2.0
 """Steady time of each run: enough to tell numbers apart by more than the curve's ``LEVEL``."""
 
@@ -250,7 +254,7 @@ def with_best_workers(
 
     Yields the steps so far: of the present number and of more, until twice as many bring nothing
     more, and then of all of them once more in the opposite order, so that steady changes of the
-    machine cancel out. Those of more workers are kept in the directory of ``run``.
+    machine cancel out, but what is plainly slower. Those of more are kept in ``run``'s directory.
     """
     facts = facts_of(run.root)
     counts, loader = counts_for(facts, option), training_loader(facts)
@@ -272,7 +276,9 @@ def with_best_workers(
         points = tuple(CurvePoint(number, round(fmean(each))) for number, each in times.items())
         yield replace(NO_PAIRS, workers=points)
         if not is_back and (not ahead or WorkerCurve(points).is_level):
-            is_back, ahead = True, list(reversed(times))
+            longest = PLAIN * min(point.step_ns for point in points)
+            close = [point.workers for point in reversed(points) if point.step_ns < longest]
+            is_back, ahead = True, close if len(close) > 1 else []
     curve = WorkerCurve(points[1:])
     write_worker_curve(run.root, curve)
     return (curve.best and with_workers(facts, curve.best)) or option, points

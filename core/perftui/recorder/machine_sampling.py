@@ -85,8 +85,7 @@ HOST_SOURCES: dict[str, tuple[HostSource, ...]] = {
     ),
     "Network": (
         HostSource(
-            (*devices.NETWORK_COLUMNS, devices.RETRANSMITS),
-            lambda _: devices.NetworkSource(),
+            (*devices.NETWORK_COLUMNS, devices.RETRANSMITS), lambda _: devices.NetworkSource()
         ),
         HostSource(devices.INFINIBAND_COLUMNS, lambda _: devices.InfinibandSource()),
     ),

@@ -285,7 +285,7 @@ def difference_lines(differences: Sequence[Difference]) -> list[str]:
 
 def _rest(result: Comparison) -> list[str]:
     changes = [f"  in force: {', '.join(result.changes)}"] if result.changes else []
-    return [*changes, *(f"  {note}" for note in result.notes)]
+    return [*changes, *(f"  {note}" for note in (result.basis, *result.notes) if note)]
 
 
 def as_object(result: Comparison) -> ComparisonOutput:

@@ -76,7 +76,8 @@ class StopReason(str, enum.Enum):
     USER = "user"
     """On leaving the app, or to end a command."""
     TRIAL = "trial"
-    """A trial or a tuning runs the training itself."""
+    """A trial runs the training itself."""
+    TUNING = "tuning"
     RERUN = "rerun"
     """It is run again with a change."""
 
@@ -89,6 +90,7 @@ class StopReason(str, enum.Enum):
 _STOPPED = {
     StopReason.USER: "stopped by you",
     StopReason.TRIAL: "stopped for a trial",
+    StopReason.TUNING: "stopped for a tuning",
     StopReason.RERUN: "stopped to run again",
 }
 

@@ -10,12 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from perftui.script.names import bindings_of, qualified_name
-from perftui.script.program import (
-    PatchRefusedError,
-    Program,
-    assigned_value,
-    called_name,
-)
+from perftui.script.program import PatchRefusedError, Program, assigned_value, called_name
 from perftui.script.templates import (
     LocalValues,
     Match,

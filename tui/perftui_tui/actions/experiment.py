@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from perftui_tui.reading.experiment_state import (
     TrialState,
     TuningState,
     plan_of,
+    steps_of,
 )
 
 if TYPE_CHECKING:
@@ -172,6 +174,7 @@ class Experiment(Generic[State]):
         self.state = state
         self._is_unseen, self.is_leaving = True, False
         self.app.on_thread(lambda: self._run(work))
+        self.app.on_thread(self._count_steps)
         self._timer = self.app.set_interval(TICK, self._tick)
         if shows:
             self.show()
@@ -203,22 +206,25 @@ class Experiment(Generic[State]):
         state = self.state
         if state is None:
             return [], ()
-        if state.stage.is_over:
+        if state.stage.is_over and self._is_unseen:
             self._is_unseen = False
+            self.app.refresh_experiment()
         return self.view.rows(state, self.clock(), cells), self.choices(state)
 
     def choices(self, state: State) -> Sequence[Choice]:
         """What can be done with it."""
         from perftui_tui.dialogs.choice import Choice
-        from perftui_tui.dialogs.experiment import AFTERWARDS, CLOSES
+        from perftui_tui.dialogs.experiment import AFTERWARDS
 
         if state.stage.is_over:
             return (AFTERWARDS, *self.afterwards(state))
         what = self.view.what
-        hide = Choice(CLOSES, f"close this; {what} goes on")
+        hide = Choice(("escape", "enter"), f"close this; {what} goes on")
         if state.stage is Stage.STOPPING:
             return (hide,)
-        return hide, Choice(("s",), f"stop {what}{self.view.training}", self.stop)
+        stops = Choice(("s",), f"stop {what}{self.view.training}", self.stop)
+        quits = partial(self.app.call_later, self.app.action_quit)
+        return hide, stops, Choice(("q",), f"quit perftui: asks what becomes of {what}", quits)
 
     def _tick(self) -> None:
         """Draw it, and tell of its end."""
@@ -245,6 +251,8 @@ class Experiment(Generic[State]):
             self.done(state)
             self.app.notify(text, markup=False)
         else:
+            # Who stopped it knows.
+            self._is_unseen &= state.stage is not Stage.STOPPED
             self.app.warn(text)
         self.app.refresh_screen()
 
@@ -278,10 +286,20 @@ class Experiment(Generic[State]):
         from perftui_tui.actions.requests import stop_training
 
         if self.state is not None and self.state.stage is Stage.WAITING:
-            stop_training(root, self.cancelled, StopReason.TRIAL)
+            stop_training(root, self.cancelled, StopReason(self.kind))
             if self.cancelled.is_set():
                 raise TrialCancelledError
             self.set(stage=Stage.RUNNING, began=self.clock())
+
+    def _count_steps(self) -> None:
+        """Note how far the run has come that is made now, about once a second."""
+        from perftui.run.reader import RunReader
+
+        readers: dict[Path, RunReader] = {}
+        while (state := self.state) is not None and self.is_running and not self.left.wait(TICK):
+            for root in sorted(trials_of(state.root).glob("*/"))[-1:]:
+                with suppress(ManifestError, OSError):
+                    self.set(run_step=steps_of(readers.setdefault(root, RunReader(root)).poll()))
 
     def _run(self, work: Callable[[], None]) -> None:
         from perftui.experiments.trial_runs import TrialCancelledError, TrialError

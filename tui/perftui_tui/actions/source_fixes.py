@@ -60,6 +60,8 @@ class SourceFixes:
         """Identifiers of fixes that were taken back in this session."""
         self.measuring: Callable[[], str] = str
         """The name of what makes runs of the source now; empty where nothing does."""
+        self._can_undo: dict[Path, bool] = {}
+        """By run whether a fix was written beside it, as far as that was asked."""
         self._tuned: dict[Path, frozenset[str]] = {}
         """Fixes that tunings wrote and that were not taken back, by the run they began with."""
 
@@ -91,6 +93,14 @@ class SourceFixes:
         else:
             self._app.on_thread(partial(self._find_earlier, root or self._app.target))
 
+    def can_undo(self, root: Path) -> bool:
+        """Whether a fix was written, here or beside the run at ``root``."""
+        from perftui.fixes.apply_and_undo import last_applied, patch_store
+
+        if root not in self._can_undo:
+            self._can_undo[root] = last_applied(patch_store(root)) is not None
+        return bool(self.written) or self._can_undo[root]
+
     def _may_change(self) -> bool:
         """Whether no runs are made of the source as it is; where some are, that is shown."""
         if name := self.measuring():
@@ -101,7 +111,7 @@ class SourceFixes:
     def tuned(self, root: Path, fix: str) -> None:
         """Note that a tuning of the run at ``root`` wrote ``fix``: the next undo asks first, as it
         is newer than what was written here."""
-        self.written = ()
+        self.written, self._can_undo = (), {}
         self._tuned[root] = self._tuned.get(root, frozenset()) | {fix}
 
     def _offer(self, option: FixOption, patch: Patch, gain: str) -> None:
@@ -155,6 +165,7 @@ class SourceFixes:
 
         path = undo(applied, store)
         self.undone |= {applied.fix}
+        self._can_undo = {}
         self.written = tuple(row for row in self.written if row.applied is not applied)
         self._tuned = {run: fixes - {applied.fix} for run, fixes in self._tuned.items()}
         self._done(f"{path.name} restored byte for byte")

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 BINS = 60
 """Bins of a distribution."""
 
-TAIL = 4
+TAIL = 1.5
 """A distribution ends this many times the distance from its median to its p95 above the median."""
 
 CATEGORY_POINTS = 2000

@@ -111,9 +111,10 @@ def choose(line: CommandLine, is_possible: Callable[[FixOption], bool]) -> Choic
         possible = (fix for fix, option in offered.items() if is_possible(option))
         name = next(possible, next(iter(offered)))
     if name is None or name not in offered:
-        there = ", ".join(offered) or "none"
+        by_hand = f"perftui report {run.root.name} shows what to do by hand"
+        there = f"offered: {', '.join(offered)}" if offered else by_hand
         asked = f"{name} addresses no finding" if name else "there is no fix for these findings"
-        raise UsageError(f"{asked} of {run.root.name}; offered: {there}")
+        raise UsageError(f"{asked} of {run.root.name}; {there}")
     return Choice(run, report.facts, offered[name], fixes_after(name, report))
 
 

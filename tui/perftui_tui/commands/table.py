@@ -98,12 +98,7 @@ OPTIONS = {
             "or all of them (history)",
         ),
         Option("max-regression", "P", "how much slower a step may be (default 5%)"),
-        Option(
-            "inconclusive",
-            "W",
-            "pass (default) or fail if not certain",
-            ("pass", "fail"),
-        ),
+        Option("inconclusive", "W", "pass (default) or fail if not certain", ("pass", "fail")),
         Option("junit", "FILE", "also write JUnit XML"),
         Option("github", "", "also print annotations for GitHub Actions"),
         Option("allow-run", "", "also offer diagnose, try, apply and undo"),

@@ -26,8 +26,7 @@ from perftui_tui.reading.experiment_state import (
     TuningState,
 )
 
-CLOSES = ("escape", "enter", "q")
-AFTERWARDS = Choice(CLOSES, "close")
+AFTERWARDS = Choice(("escape", "enter", "q"), "close")
 """What can always be done with one that is over."""
 
 State = TypeVar("State", bound=ExperimentState)
@@ -172,10 +171,6 @@ def run_again_dialog(
     return ChoiceDialog("Run again?", body, yes_or_no(("enter", "y"), "run it", start))
 
 
-MOST_RISKS = 3
-"""So many can be read before a key is pressed; the others stand on the Diagnosis screen."""
-
-
 def try_dialog(
     option: FixOption,
     command: Sequence[str],
@@ -194,7 +189,7 @@ def try_dialog(
     proof, no = yes_or_no(keys, f"prove it: {plan.label}", in_pairs)
     one = Choice(("enter", "y"), "one run with it, compared with this one", once)
     choices = (*([one] if once else []), *([proof] if plan.label else []), no)
-    below = [*short_risks(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
+    below = [risk(option.risks), Prose(plan.note), Prose(option.explanation, "dim")]
     return ChoiceDialog("Run again?" if once else "Prove it?", body, choices, below)
 
 
@@ -220,15 +215,6 @@ def undo_dialog(title: str, patch: Patch, undo: Act) -> ChoiceDialog:
     body = [row(("undo ", "dim"), (title, "bold")), row((str(patch.path), "dim")), ()]
     choices = yes_or_no(("enter",), "undo it", undo, "leave the source unchanged")
     return ChoiceDialog("Undo the fix?", [*body, *diff_rows(patch)], choices)
-
-
-def short_risks(risks: Sequence[Risk]) -> list[Prose]:
-    """A row for each risk of a fix, of many the first."""
-    if len(risks) <= MOST_RISKS:
-        return [risk((each,)) for each in risks] or [risk(())]
-    more = len(risks) - MOST_RISKS + 1
-    shown = [risk((each,)) for each in risks[: MOST_RISKS - 1]]
-    return [*shown, Prose(f"{more} more: see the Diagnosis screen", "warn", label="Risk  ")]
 
 
 def risk(risks: Sequence[Risk], indent: str = "") -> Prose:

@@ -12,7 +12,7 @@ from perftui.trace.text import printable
 from perftui_tui.charts.cells import interval_rows
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import date_and_time, elapsed, format_ns
-from perftui_tui.look.rows import Row, Span, crop, fit, fold, row, spread, width, with_fitting, wrap
+from perftui_tui.look.rows import Row, Span, crop, fit, row, spread, width, with_fitting, wrap
 from perftui_tui.reading.experiment_state import ProbeState, TrialState, TuningState
 
 if TYPE_CHECKING:
@@ -93,9 +93,15 @@ def figures(state: TrialState, now: float) -> list[Span]:
     """What runs, such as ``pair 3 of 6``, what is known, and how long it takes, for one row."""
     run = state.job.run
     runs = run.before_pairs or f"pair {run.pair} of {state.look}" if run else "starting"
+    runs += _step(state)
     headline = state.verdict.headline if state.verdict is not None else ""
     known = [(headline.partition(" (")[0], "bold")] if headline else []
     return [(runs, ""), *known, (rest(state, now), "dim")]
+
+
+def _step(state: TrialState) -> str:
+    """``, step 43 of 115``, of the run that is made now; empty before its first."""
+    return ", step {:,} of {:,}".format(*state.run_step) if state.run_step else ""
 
 
 def bar_rows(state: TrialState, cells: int) -> list[Row]:
@@ -180,7 +186,7 @@ def trial_rows(state: TrialState, now: float, cells: int) -> list[Row]:
 
         rows += wrap(CONFIDENCE_TEXT, cells, "dim")
     if state.stage is Stage.RUNNING and state.pairs and state.job.run is not None:
-        rows += wrap(f"now {state.job.run.text}", cells)
+        rows += wrap(f"now {state.job.run.text}{_step(state)}", cells)
     rows += wrap(_trial_time(state, now), cells, "dim")
     if state.problem and state.stage is not Stage.FAILED:
         rows += wrap(state.problem, cells, "warn")
@@ -202,7 +208,8 @@ def result(state: TrialState) -> Span:
         said = f": {verdict.headline}" if verdict else ""
         return (f"stopped after {fmt.several(len(state.pairs), 'pair')}{said}", "warn")
     if verdict is None:
-        return (state.job.run.text if state.job.run else "starting the first run", "")
+        run = state.job.run
+        return (f"{run.text}{_step(state)}" if run else "starting the first run", "")
     text = verdict.while_running if state.stage is Stage.RUNNING else verdict.headline
     return (text, STYLES.get(verdict.outcome.value, "bold"))
 
@@ -255,16 +262,6 @@ def proof_rows(proof: Proof, cells: int) -> list[Row]:
     return [*rows, (), *pair_table([(one.before_ns, one.after_ns) for one in proof.pairs])]
 
 
-def earlier_rows(proofs: Mapping[str, Proof], cells: int) -> list[Row]:
-    """What all trials but the newest came to, a row for each, the newer first; empty without."""
-    newer_first = sorted(proofs.values(), key=lambda one: -one.measured_ns)[1:]
-    rows = [row(("Earlier trials of this run", "bold"))] if newer_first else []
-    for proof in newer_first:
-        result = (proof.headline, STYLES.get(proof.outcome.value, "warn"))
-        rows += fold(row(f"{date_and_time(proof.measured_ns)}  {proof.title}   ", result), cells)
-    return rows
-
-
 def newest(proofs: Mapping[str, Proof]) -> Proof | None:
     """The proof that was measured last; None where there is none."""
     return max(proofs.values(), key=lambda one: one.measured_ns, default=None)
@@ -277,7 +274,7 @@ INDENT = 9
 def tuning_line(state: TuningState, now: float, cells: int) -> Row:
     """The tuning in one row."""
     counts = (f"{len(state.journal.kept)} kept", "dim"), _clock(state.elapsed(now))
-    trial = state.trial
+    trial = state.tried
     if trial is not None and state.stage is Stage.RUNNING:
         return status_line("tuning", trial.job.tried.title, [*figures(trial, now), *counts], cells)
     return status_line("tuning", "", [tuning_result(state), *counts], cells)
@@ -365,7 +362,7 @@ def _titled(title: Row, figure: Span, cells: int) -> list[Row]:
 
 
 def _trial(state: TuningState, now: float, cells: int) -> list[Row]:
-    trial = state.trial
+    trial = state.tried
     if trial is None or state.stage is not Stage.RUNNING:
         return []
     mark = row(f"{'now':>6}   ", (trial.job.tried.title, "bold"))

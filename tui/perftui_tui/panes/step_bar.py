@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from perftui.format import middle, several
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
-from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, block_bar, filled_steps
+from perftui_tui.charts.cells import LOWER_EIGHTHS, apportion, filled_steps
 from perftui_tui.keys.own_keys import hint
 from perftui_tui.look.format import format_ns, part_of_step, per_second, share
 from perftui_tui.look.rows import Row, Span, crop, joined, row, with_fitting
@@ -116,29 +116,6 @@ def _figure(part: Part, width: int, whole: int) -> str:
     """The time of a part, shortened to fit; empty where nothing fits."""
     time, percentage = part_of_step(part.ns), share(part.ns, whole)
     return next((each for each in (f"{time} {percentage}", percentage) if len(each) < width), "")
-
-
-NAME_CELLS, TIME_CELLS, SHARE_CELLS = 23, 10, 7
-
-
-def step_parts(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
-    """A row for each part in the order of the step, then the whole."""
-    breakdown = snapshot.breakdown
-    if breakdown is None or not breakdown.mean.mean:
-        return [row(("no step has been measured yet", "dim"))]
-    whole = breakdown.mean.mean
-    head = f"{'part':<{NAME_CELLS}}{'time':>{TIME_CELLS}}{'share':>{SHARE_CELLS}}"
-    rows = [row((head, "dim"))]
-    room = max(0, cells - NAME_CELLS - TIME_CELLS - SHARE_CELLS - 1)
-    for part in breakdown.parts:
-        if part.ns:
-            figures = f"{part_of_step(part.ns):>{TIME_CELLS}}{share(part.ns, whole):>{SHARE_CELLS}}"
-            name = f"{part.name:<{NAME_CELLS}}"
-            filled = block_bar(part.ns / whole, room).rstrip()
-            rows.append(row(name, figures, " ", (filled, f"fill-{part.style}")))
-    figures = f"{format_ns(whole):>{TIME_CELLS}}{'100 %':>{SHARE_CELLS}}"
-    rows.append(row((f"{'mean step':<{NAME_CELLS}}{figures}", "bold")))
-    return [crop(each, cells) for each in rows][:height]
 
 
 NAME_WIDTH = 7

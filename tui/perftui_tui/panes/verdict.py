@@ -171,9 +171,11 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
     rows: list[Row] = []
     for finding in snapshot.diagnosis.findings[1:]:
         rows += headlines(finding, snapshot, cells)
-        best = best_of(finding, snapshot)
-        does = _fix(best) if best is not None else [("to do: ", "dim"), (finding.advice, "")]
-        if best is not None or finding.advice:
+        best, answer = best_of(finding, snapshot), finding.advice
+        if best is not None and best.todo is Todo.NOTHING:
+            answer, best = best.by_hand, None
+        does = _fix(best) if best is not None else [("to do: ", "dim"), (answer, "")]
+        if best is not None or answer:
             rows.append(crop(row(" " * FIX_INDENT, *does), cells))
     if not rows:
         rows = [row(("nothing else was found" if snapshot.diagnosis.top else "none so far", "dim"))]
@@ -188,8 +190,6 @@ def findings(snapshot: Snapshot, cells: int, height: int) -> list[Row]:
 
 def _fix(best: NextThing) -> list[Span]:
     """The fix that is named below its finding, with what was measured of it."""
-    if best.todo is Todo.NOTHING:
-        return [("fix: ", "dim"), (f"{best.option.title} is not possible here", "")]
     word = "written: " if best.todo is Todo.RUN else "fix: "
     proof = best.proof
     gain = [(f"   {proof.headline}", proof_style(proof))] if proof is not None else []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from perftui.facts.fact import Facts
     from perftui.fixes.option import FixOption
     from perftui.probe.ceilings import Ceilings
+    from perftui.run.reader import RunSnapshot
     from perftui_tui.reading.snapshot import Snapshot
 
 
@@ -32,6 +33,8 @@ class ExperimentState:
     ended: float | None = None
     problem: str = ""
     """Why it failed, or what went wrong beside it."""
+    run_step: tuple[int, int] | None = None
+    """Steps so far of the run that is made now, and of how many; None before its first."""
 
     def elapsed(self, now: float) -> float:
         """Seconds since it began, until its end where it has ended."""
@@ -111,6 +114,11 @@ class TuningState(ExperimentState):
     final: Progress | None = None
     """All kept fixes against the training as it was, once that is measured."""
 
+    @property
+    def tried(self) -> TrialState | None:
+        """``trial`` with the steps of the run that is made now."""
+        return replace(self.trial, run_step=self.run_step) if self.trial else None
+
 
 @dataclass(frozen=True)
 class ProbeState(ExperimentState):
@@ -123,6 +131,15 @@ class ProbeState(ExperimentState):
     found: Ceilings | None = None
     kept: Path | None = None
     """Where the rates are kept; None where nothing is."""
+
+
+def steps_of(run: RunSnapshot) -> tuple[int, int] | None:
+    """Steps so far of a run of a trial, and of how many; None before the first and after its
+    end."""
+    most, rank = run.manifest.profile.get("max_steps"), run.rank(0)
+    if not most or rank is None or not len(rank.steps) or run.manifest.status.is_over:
+        return None
+    return min(int(rank.steps["index"].max()) + 1, most), most
 
 
 BUDGET_SECONDS = 900.0

@@ -273,8 +273,8 @@ class Todo(str, enum.Enum):
     TRY = "DO THIS"
     LOOK = "TRIED"
     """Nothing is left to try: the result may be of use."""
-    NOTHING = "NO FIX"
-    """No fix is possible here."""
+    NOTHING = "BY HAND"
+    """perftui can neither try nor write one here."""
 
 
 _ORDER = {Todo.RUN: 0, Todo.WRITE: 1, Todo.TRY: 2, Todo.LOOK: 2, Todo.NOTHING: 3}
@@ -288,6 +288,14 @@ class NextThing:
     finding: Finding
     option: FixOption
     proof: Proof | None
+
+    @property
+    def by_hand(self) -> str:
+        """What to do where perftui cannot make the fix, and why it cannot."""
+        from perftui.diagnosis.rules import answer_to
+
+        why = f"; perftui does not write it: {self.option.why_not}" if self.option.why_not else ""
+        return f"{answer_to(self.finding)}{why}"
 
     @property
     def todo(self) -> Todo:

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from perftui import format as fmt
 from perftui.diagnosis.diagnose import TimelinePlace, timeline_place
-from perftui.diagnosis.model import Finding
+from perftui.diagnosis.model import Finding, Severity
 from perftui.diagnosis.rules import answer_to
 from perftui.experiments.journal import Proof
 from perftui.facts.gpu.host_waits import syncs
@@ -26,7 +26,7 @@ from perftui_tui.keys.own_keys import bindings, hint, shown_key
 from perftui_tui.look.format import date_and_time, quantity
 from perftui_tui.look.rows import Row, Span, crop, fold, row, with_fitting, wrap
 from perftui_tui.panes.meter import SnapshotPane
-from perftui_tui.panes.step_bar import step_parts, top_ops
+from perftui_tui.panes.step_bar import step_bar, top_ops
 from perftui_tui.panes.verdict import LEGEND, headlines, proof_style, verdict, waits_for_window
 from perftui_tui.reading.snapshot import Snapshot
 from perftui_tui.screens.run_screen import RunScreen
@@ -172,7 +172,7 @@ def details(
 
 OPEN, FOLDED = "▾", "▸"
 
-EVIDENCE_ROWS = 10
+EVIDENCE_ROWS = 5
 """With as many to spare, evidence is shown as far as it fits: the figures come first."""
 
 
@@ -197,14 +197,10 @@ def _cost(finding: Finding, proof: Proof | None) -> str:
         parts.append(f"{proof.headline} with a fix of it, measured")
     elif finding.gain:
         parts.append(f"{finding.gain} if this were fixed")
-    return "; ".join([*parts, f"{finding.confidence.value} confidence{_basis(finding)}"])
-
-
-def _basis(finding: Finding) -> str:
-    """What the confidence rests on; the memory of a device is sampled, not timed by steps."""
-    if finding.steps:
-        return f" from {fmt.several(finding.steps, 'steady step')}"
-    return " from the whole trace" if finding.step_ns else ""
+    # The memory of a device is sampled, not timed by steps.
+    basis = " from the whole trace" if finding.step_ns else ""
+    basis = f" from {fmt.several(finding.steps, 'steady step')}" if finding.steps else basis
+    return "; ".join([*parts, f"{finding.confidence.value} confidence{basis}"])
 
 
 def _evidence(finding: Finding, option: FixOption | None, cells: int) -> Iterator[Row]:
@@ -216,6 +212,9 @@ def _evidence(finding: Finding, option: FixOption | None, cells: int) -> Iterato
         label, value = fact.shown_label, quantity(fact.shown_value, fact.unit)
         threshold = fact.threshold
         limit = "" if threshold is None else f"   limit {quantity(threshold, fact.unit)}"
+        below = threshold and not isinstance(fact.value, str) and fact.value < threshold
+        if below and finding.severity is Severity.INFO:
+            limit = limit.replace("limit", "a warning from")
         source = fact.place.source if fact.place else None
         place = f"   {source}" if source and source != value else ""
         name = f"  {'' if label == before else label:<{labels}} "
@@ -241,10 +240,6 @@ def _not_judged(snapshot: Snapshot, cells: int) -> list[Row]:
         names = ", ".join(rules) if is_named else fmt.several(len(rules), "rule")
         rows += wrap(names, cells, "dim", indent="    ")
     return rows
-
-
-FRAME_ROWS = 2
-"""The border around a pane."""
 
 
 class DiagnosisScreen(RunScreen):
@@ -281,7 +276,7 @@ class DiagnosisScreen(RunScreen):
         """The list and the details; on a large screen where the time goes, below the list."""
         side = Vertical(
             RowView(id="finding-list"),
-            SnapshotPane(step_parts, id="finding-step", title="Mean step"),
+            SnapshotPane(step_bar, id="finding-step", title="Mean step"),
             SnapshotPane(top_ops, id="finding-ops", title="Top ops"),
             id="finding-side",
         )
@@ -338,8 +333,6 @@ class DiagnosisScreen(RunScreen):
         if {"-tall", "-wide"} <= self.classes:
             for pane in self.walk_children(SnapshotPane):
                 pane.show(snapshot)
-            needed = len(step_parts(snapshot, self.size.width, self.size.height))
-            self.query_one("#finding-step").styles.height = needed + FRAME_ROWS
         count = len(snapshot.diagnosis.findings)
         title = f"{self._at + 1}/{count}  {self.finding.rule}" if self.finding else "No finding"
         detailed.entitle(title)

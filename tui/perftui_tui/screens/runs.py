@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from perftui.experiments.removal import NotRemovableError, delete_run
-from perftui.run.layout import RUNS_DIRECTORY, is_run_directory
+from perftui.run.layout import RUNS_DIRECTORY, is_run_directory, without_time
 from perftui.run.manifest import ManifestError, rename_run
 from perftui.run.reader import recorded_where
 from perftui.trace.text import printable
@@ -77,10 +77,10 @@ class RunTable(VirtualTable):
     BINDINGS = bindings("runs.table")
 
 
-def run_table(runs: RunList, shown: Path) -> TableData:
-    """The columns; the run that is ``shown`` is marked."""
+def run_table(runs: RunList, shown: Path, *, is_wide: bool) -> TableData:
+    """The columns, ids whole where it ``is_wide``; the run that is ``shown`` is marked."""
     listed = runs.runs
-    titles = [_title(one, shown) for one in listed]
+    titles = [_title(one, shown, is_wide=is_wide) for one in listed]
     manifests = [one.entry.manifest for one in listed]
     started = np.array([one.started_ns if one else 0 for one in manifests], np.int64)
 
@@ -112,11 +112,12 @@ def _name(one: Listed) -> str:
     return (one.entry.manifest.name if one.entry.manifest else None) or ""
 
 
-def _title(one: Listed, shown: Path) -> str:
-    """The name that was given, then the id, since several runs may have one name."""
+def _title(one: Listed, shown: Path, *, is_wide: bool) -> str:
+    """The name that was given, then the id or its end, since several runs may have one name."""
     name = _name(one)
     mark = "▶ " if one.entry.root == shown else "  "
-    return printable(mark + (f"{name}  {one.entry.run_id}" if name else one.entry.run_id))
+    run_id = one.entry.run_id if is_wide or not name else without_time(one.entry.run_id)
+    return printable(mark + (f"{name}  {run_id}" if name else run_id))
 
 
 def _status(one: Listed) -> str:
@@ -210,17 +211,17 @@ class RunsScreen(RunScreen):
         newest = self.session.newest
         sparing = newest is not None and newest.phase.is_live
 
+        def receive(runs: RunList) -> None:
+            if not self._stopped.is_set():
+                self.app.call_from_thread(self._draw, runs)
+
         def read() -> None:
             try:
-                self._lister.read(directory, self._receive, self._stopped, sparing=sparing)
+                self._lister.read(directory, receive, self._stopped, sparing=sparing)
             finally:
                 self._is_reading = False
 
         self.session.on_thread(read)
-
-    def _receive(self, runs: RunList) -> None:
-        if not self._stopped.is_set():
-            self.app.call_from_thread(self._draw, runs)
 
     def _draw(self, runs: RunList | None = None) -> None:
         self._list = runs or self._list
@@ -231,7 +232,8 @@ class RunsScreen(RunScreen):
             return
         title = printable(f"Runs in {short_path(self._list.directory)}")
         self.query_one("#runs-title", Static).update(title)
-        self._table.show(run_table(self._list, self.session.target))
+        is_wide = self.has_class("-wide")
+        self._table.show(run_table(self._list, self.session.target, is_wide=is_wide))
         # What few runs leave of a tall screen is the preview's.
         rows = min(len(self._list.runs) + TABLE_ROWS, self.size.height // 2)
         self._table.styles.height = rows if self.has_class("-tall") else "1fr"

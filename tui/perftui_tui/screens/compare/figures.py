@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,23 +29,17 @@ from perftui.format import middle
 from perftui.report.comparison import difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
-from perftui_tui.look.format import format_ns, per_second
+from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, crop, fold, row, wrap
 from perftui_tui.panes.verdict import proof_style
 
-NAME_WIDTH = 16
-VALUE_WIDTH = 11
-CHANGE_WIDTH = 9
-WORD_WIDTH = 8
+NAME_WIDTH, VALUE_WIDTH, CHANGE_WIDTH = 16, 11, 9
 SAME_WITHIN = 0.03
 """A change within 3 % is called the same: below what two runs of one program differ by."""
 
 NOTABLE_SHARE = 0.01
 """Share of the whole step, or of all operators or kernels: a part that changed by less is not
 judged, however much of itself that is."""
-
-MANY_TIMES = 10.0
-"""A larger relative change is shown in the figure's own unit: +2252 % is hard to read."""
 
 STYLES = {
     Verdict.FASTER: "good",
@@ -65,6 +60,18 @@ class Line:
     lower_is_better: bool | None = True
     matters: bool = True
     """Whether the difference is large enough beside the step to be called better or worse."""
+    said: str = ""
+    """What is said in place of better or worse."""
+
+    @property
+    def times(self) -> float:
+        """By how much it changed, whichever way, as the logarithm of a ratio; 0 if unknown."""
+        return abs(math.log(self.after / self.before)) if self.before and self.after else 0.0
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether it shows no change."""
+        return not self.matters or self.times <= SAME_WITHIN
 
 
 def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> list[Row]:
@@ -76,42 +83,42 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
     if proof is not None:
         said = (proof.headline, proof_style(proof))
         rows = fold(row((f"{proof.title}: ", "bold"), said, " by pairs of runs"), cells)
-        rows.append(row(("These two runs alone say:", "dim")))
-    rows += _verdict(result, cells)
+        rows += wrap(ALONE, cells, "dim")
+    changes = [f"in force: {', '.join(result.changes)}"] if result.changes else []
+    rows += wrap(result.headline, cells, STYLES[result.verdict])
+    for line in filter(None, (result.reason, *difference_lines(result.differences), *changes)):
+        rows += wrap(line, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))
     judges = result.verdict is not Verdict.INCONCLUSIVE
-    rows += [crop(_line(line, cells, judges=judges), cells) for line in _lines(result)]
+    rows += [crop(_line(line, judges=judges), cells) for line in _lines(result)]
     for note in result.notes:
         rows += wrap(note, cells, "dim")
     return rows
 
 
-def _verdict(result: Comparison, cells: int) -> list[Row]:
-    changes = ", ".join(result.changes)
-    effective = f"in force: {changes}" if changes else "no changed arguments of loader or optimizer"
-    return [
-        *wrap(result.headline, cells, STYLES[result.verdict]),
-        *wrap(result.reason, cells),
-        *(each for line in difference_lines(result.differences) for each in wrap(line, cells)),
-        *(() if result.of_traces else wrap(effective, cells, "dim")),
-        (),
-    ]
+ALONE = "It counts for more than these two runs, one each and at different times, which say:"
 
 
 def _lines(result: Comparison) -> list[Line]:
-    first, second = result.steps
-    before, after = (_of(step, "steps_per_second") for step in (first, second))
-    lines = [Line("steps/s", before, after, per_second, False)]
-    lines += [
-        Line(f"step {name}", _of(first, name), _of(second, name), format_ns)
-        for name in ("mean", "p50", "p95")
-    ]
-    whole = first.mean if first else 0
-    lines += [_phase(one, whole) for one in result.phases if one.before or one.after]
-    lines += map(_figure, result.figures)
-    count, counted = (float(each.count) if each else 0.0 for each in (first, second))
-    return [*lines, Line("steady steps", count, counted, "{:.0f}".format, None)]
+    """The step, then what changed, most of it first, then what did not."""
+    names = {"mean": "mean", "usual": "mid 80 %", "p50": "p50", "p95": "p95"}
+
+    def of_step(field: str) -> Line:
+        before, after = (_of(step, field) for step in result.steps)
+        said = f"{before / after:.2f}x" if before and after else ""
+        is_told = bool(result.basis) and said == f"{result.speedup:.2f}x"
+        said += "  <- the verdict" * is_told
+        return Line(f"step {names[field]}", before, after, format_ns, said=said)
+
+    steps = [of_step(field) for field in names if result.basis or field != "usual"]
+    whole = result.steps[0].mean if result.steps[0] else 0
+    phases = sorted(result.phases, key=lambda one: -abs(one.after - one.before))
+    parts = [_phase(one, whole) for one in phases if one.before or one.after]
+    figures = sorted(map(_figure, result.figures), key=lambda line: -line.times)
+    others = sorted((*parts, *figures), key=lambda line: line.is_alike)
+    first, second = (_of(step, "count") or 0.0 for step in result.steps)
+    return [*steps, *others, Line("steady steps", first, second, "{:.0f}".format, None)]
 
 
 def _figure(one: FigureChange) -> Line:
@@ -130,7 +137,7 @@ def _of(step: StepBreakdown | None, field: str) -> float | None:
     return float(getattr(step, field)) if step else None
 
 
-def _line(line: Line, cells: int, *, judges: bool) -> Row:
+def _line(line: Line, *, judges: bool) -> Row:
     """A figure before and after; ``judges`` where a change may be called better or worse."""
     before, after = (
         "–" if value is None else line.show(value) for value in (line.before, line.after)
@@ -139,44 +146,22 @@ def _line(line: Line, cells: int, *, judges: bool) -> Row:
     if not line.before or line.after is None or line.lower_is_better is None:
         return row(left)
     change = line.after / line.before - 1
-    if not line.matters:
-        return row(left, (f"{_difference(line):>{CHANGE_WIDTH}}", "dim"))
-    by = f"{100 * change:+.0f} %" if change < MANY_TIMES else _difference(line)
-    if not judges:
-        return row(left, (f"{by:>{CHANGE_WIDTH}}", "dim"))
+    # +2252 % is hard to read.
+    by = f"{100 * change:+.0f} %" if change < 10 else f"{change + 1:.0f}x"
+    if not judges or not line.matters:
+        return row(left, (f"{by:>{CHANGE_WIDTH}}  {line.said}".rstrip(), "dim"))
     is_better = (change < 0) == line.lower_is_better
     word, style = ("better", "good") if is_better else ("worse", "bad")
-    if abs(change) <= SAME_WITHIN:
+    if line.is_alike:
         word, style = "same", "dim"
-    room = cells - len(left) - CHANGE_WIDTH - WORD_WIDTH - 3
-    bar = _bar(change, max(0, room))
-    return row(left, f"{by:>{CHANGE_WIDTH}} ", (f" {word:<{WORD_WIDTH}}", style), (bar, style))
+    return row(left, f"{by:>{CHANGE_WIDTH}}  ", (line.said or word, style))
 
 
-def _difference(line: Line) -> str:
-    """The change in the unit of the figure itself, with its sign."""
-    if line.before is None or line.after is None or line.after == line.before:
-        return ""
-    text = line.show(line.after - line.before)
-    return text if text.startswith("-") else f"+{text}"
-
-
-def _bar(change: float, cells: int) -> str:
-    """Left of the middle for less, right for more; the whole half is a change of 100 %."""
-    half = cells // 2
-    if half < 2:
-        return ""
-    length = min(half, round(abs(change) * half))
-    left = "█" * length if change < 0 else ""
-    right = "█" * length if change > 0 else ""
-    return f"{left:>{half}}│{right}"
-
-
-MOST_ROWS = 20
+MOST_ROWS = 12
 """Operators, and kernels, that are listed: those that changed most."""
 
 _CALLS, _TIME, _SHARE = 15, 10, 9
-_NARROWEST = 16
+_NARROWEST = 24
 """Cells of the name from which on calls are shown as well, and the share."""
 TABLES = (step_tables, operators_by_shape)
 
@@ -220,14 +205,14 @@ def _table(
     cells: int,
 ) -> Iterator[Row]:
     """The name has what the numbers leave, and the first of ``titles`` that fits; where that is too
-    little calls are left out, then the share of what all of them took before. The last row is what
+    little the share of what all of them took before is left out, then calls. The last row is what
     they are parts of."""
     if not rows or all_of is None:
         return
     whole = all_of.before_ns + all_of.twice_before_ns
     left = cells - 3 * _TIME - _NARROWEST
-    with_share = left >= _SHARE
-    with_calls = left >= _SHARE + _CALLS
+    with_calls = left >= _CALLS
+    with_share = left >= _SHARE + _CALLS
     room = max(cells - 3 * _TIME - _SHARE * with_share - _CALLS * with_calls, 1)
     calls = f"{'calls':>{_CALLS}}" if with_calls else ""
     heads = "".join(f"{one:>{_TIME}}" for one in ("before", "after", "change"))

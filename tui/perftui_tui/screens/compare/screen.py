@@ -14,15 +14,16 @@ from perftui.experiments.comparison import Comparison, compare
 from perftui.experiments.conditions import EDITED
 from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
-from perftui.facts.step.trace_steps import trace_steps
+from perftui.run.layout import without_time
 from perftui_tui.charts.run_charts import Chart, comparison_charts
 from perftui_tui.dialogs.chart import ChartPlot
 from perftui_tui.keys.own_keys import bindings, hint
+from perftui_tui.look.format import format_ns
 from perftui_tui.look.rows import Row, crop, row, wrap
 from perftui_tui.look.rows import width as width_of
-from perftui_tui.panes.experiments import earlier_rows, newest, proof_rows
+from perftui_tui.panes.experiments import newest, proof_rows
 from perftui_tui.panes.step_bar import breakdown_bar, legend_of
-from perftui_tui.reading.snapshot import Snapshot, of_trace
+from perftui_tui.reading.snapshot import DrawnStep, Snapshot
 from perftui_tui.screens.compare.figures import TABLES, comparison, lacks_tables, work_rows
 from perftui_tui.screens.run_screen import RunScreen
 from perftui_tui.widgets.row_view import RowView
@@ -76,9 +77,8 @@ class CompareScreen(RunScreen):
         yield RowView(id="breakdowns")
         figures = RowView(id="figures", title="Before and after")
         changed = RowView(id="changed", title="What changed most")
-        plot = ChartPlot(id="distribution")
-        plot.border_title = "Step times"
-        yield Container(figures, Vertical(plot, changed, id="beside"), id="compare")
+        beside = Vertical(ChartPlot(id="distribution"), changed, id="beside")
+        yield Container(figures, beside, id="compare")
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is proven and written, whatever is found now."""
@@ -117,11 +117,17 @@ class CompareScreen(RunScreen):
         self.set_class(bool(beside), "-worked")
         self.query_one("#changed", RowView).rows = beside[1:]
         below = [*kernels, *operators] if not beside else operators if kernels else []
-        self.query_one("#figures", RowView).rows = [*rows, *below]
+        figures.rows = [*rows, *below]
+        is_cut = len(figures.rows) > figures.content_size.height
+        scrolls = f"{len(figures.rows)} rows: down, pagedown and end show more" if is_cut else ""
+        figures.entitle("Before and after", scrolls)
         spread = comparison_charts(*pair)[:1] if self.has_class("-tall") else ()
         plot = self.query_one(ChartPlot)
         plot.visible = bool(spread)
         for chart in spread:
+            levels = (f"{name} {format_ns(level)}" for name, level in chart.levels)
+            plot.border_title = f"Step times   {'   '.join(levels)}"
+            plot.border_subtitle = chart.note
             plot.show(chart)
 
     def _alone(self, snapshot: Snapshot, cells: int) -> list[Row]:
@@ -132,9 +138,7 @@ class CompareScreen(RunScreen):
             return wrap(hint(A_TRIAL_RUNS), cells)
         proof = newest(snapshot.proofs)
         if proof is not None:
-            earlier = earlier_rows(snapshot.proofs, cells)
-            rows = [*proof_rows(proof, cells), (), *earlier, *([()] if earlier else [])]
-            return [*rows, *wrap(hint(A_TRIAL), cells, "dim")]
+            return [*proof_rows(proof, cells), (), *wrap(hint(A_TRIAL), cells, "dim")]
         return wrap(hint(NOTHING), cells)
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")
@@ -167,7 +171,8 @@ class CompareScreen(RunScreen):
         self.swapped = not self.swapped
 
     def action_scroll_figures(self, rows: int) -> None:
-        self.query_one("#figures", RowView).scroll_relative(y=rows, animate=False)
+        for pane in self.query("#figures, #changed").results(RowView):
+            pane.scroll_relative(y=rows, animate=False)
 
     def action_prove_fix(self) -> None:
         """Prove the fix that was tried, on the run without it."""
@@ -186,11 +191,7 @@ class CompareScreen(RunScreen):
 
 def breakdown_rows(pair: tuple[Snapshot, Snapshot], found: Comparison, cells: int) -> list[Row]:
     """Both steps on one scale of time: the slower one takes the whole width."""
-    # Beside a trace the steps of a run's window.
-    steps = [
-        of_trace(one.ask(trace_steps)) if found.of_traces and one.run else one.breakdown
-        for one in pair
-    ]
+    steps = [DrawnStep(step, f"{step.count} steps") if step else None for step in found.steps]
     longest = max(one.mean.mean if one else 0 for one in steps)
     began = [one.manifest.started_ns if one.manifest else 0 for one in pair]
     is_edited = any(row.after == EDITED for row in found.differences)
@@ -200,7 +201,7 @@ def breakdown_rows(pair: tuple[Snapshot, Snapshot], found: Comparison, cells: in
         width = max(1, cells * step.mean.mean // longest) if step and longest else cells
         title = row((f" {label:<7}", "accent"), f" {run.title}   ")
         if run.manifest is not None:
-            run_id = (f"{run.manifest.run_id}   ", "dim")
+            run_id = (f"{without_time(run.manifest.run_id)}   ", "dim")
             title = row(title[0], f" {run.manifest.name or usual_name}  ", run_id)
         heading, names_in_bar, figures = breakdown_bar(step, width, cells - width_of(title))
         legend = legend_of(step, width, cells - width - 2)

@@ -202,12 +202,13 @@ def _of_trial(snapshot: Snapshot, cells: int) -> list[Row]:
 
 def _answer(top: Finding, snapshot: Snapshot, cells: int, room: int) -> list[Row]:
     found = next_thing(snapshot)
-    if top.advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
+    advice = found.by_hand if found and found.todo is Todo.NOTHING else top.advice
+    if advice and (found is None or found.todo in (Todo.TRY, Todo.NOTHING)):
         keys = row("  ", _key("overview.why"), " why")
         is_own = found is not None and found.finding is top and found.option.is_triable
         if is_own:
             keys = (*row("  ", _key("overview.try_fix"), " try the fix"), *keys)
-        *rows, line = _advice(top.advice, keys, cells, room)
+        *rows, line = _advice(advice, keys, cells, room)
         return [*rows, line if is_own else _with_other_fix(line, snapshot, cells)]
     if found is not None:
         return [_of_fix(found, top, snapshot, cells)]
@@ -242,9 +243,6 @@ def _with_other_fix(line: Row, snapshot: Snapshot, cells: int) -> Row:
 def _of_fix(found: NextThing, top: Finding, snapshot: Snapshot, cells: int) -> Row:
     """What is known of the fix, and the keys to go on with it, as far as they fit."""
     option, proof, why = found.option, found.proof, _key("overview.why")
-    if found.todo is Todo.NOTHING:
-        text = (f"{option.title} is not possible here", "bold")
-        return row(label(found.todo.value, "warn"), " ", text, "  ", why, " why")
     line = row(label(found.todo.value, "accent"), " ", (option.title, "bold"))
     gain, style = found.finding.gain, "good"
     if proof is not None:

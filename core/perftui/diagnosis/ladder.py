@@ -81,11 +81,8 @@ _TRAINS = re.compile(r"\.(backward|step)\(")
 
 def computes(facts: Facts, *, unseen: bool = False) -> JudgedStep:
     """The judged step, if it computes for most of the time; with ``unseen`` also if its operators
-    were not seen, as of a training on the CPU so slow that no window was affordable.
-
-    Raises:
-        UnknownError: it does not, or that is unknown.
-    """
+    were not seen, as of a training on the CPU so slow that no window was affordable. Unknown if it
+    does not, or where that is unknown."""
     judged = judged_step(facts)
     share = judged.computing / judged.of.mean
     if not judged.sees_operators and (not unseen or has_gpu(facts)):

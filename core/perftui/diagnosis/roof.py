@@ -38,11 +38,8 @@ def known_roofline(facts: Facts) -> tuple[Roofline | None, str]:
 
 
 def check_reach(facts: Facts) -> None:
-    """Whether a busy GPU is used well.
-
-    Raises:
-        UnknownError: its kernels are far below what the card can do, or that is not known.
-    """
+    """Whether a busy GPU is used well. Unknown if its kernels are far below what the card can do,
+    or where that is not known."""
     used, why = known_roofline(facts)
     if used is None:
         raise UnknownError(f"how well the kernels use the card is not known: {why}")

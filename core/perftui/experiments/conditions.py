@@ -71,11 +71,7 @@ class Conditions:
 
 @fact
 def conditions(run: Facts) -> Conditions:
-    """The conditions of a run.
-
-    Raises:
-        NotApplicableError: it is a trace without a run.
-    """
+    """The conditions of a run. Not applicable to a trace without a run."""
     if run.manifest is None or run.run is None:
         raise NotApplicableError
     setup, loader = settings(run), training_loader(run)

@@ -238,11 +238,7 @@ class History:
 
 
 def past_run(run: Facts) -> PastRun:
-    """What is kept of ``run``.
-
-    Raises:
-        NotApplicableError: it is a trace without a run.
-    """
+    """What is kept of ``run``. Not applicable to a trace without a run."""
     made_with, mean = conditions(run), step_breakdown(run)
     return PastRun(
         run.run.root if run.run else Path(),
@@ -264,11 +260,8 @@ def read_past_run(root: Path) -> PastRun | None:
 
 
 def history_of(root: Path, run: Facts) -> History:
-    """``run`` in the directory ``root`` among the earlier runs beside it.
-
-    Raises:
-        NotApplicableError: it is a trace without a run.
-    """
+    """``run`` in the directory ``root`` among the earlier runs beside it. Not applicable to a trace
+    without a run."""
     now = past_run(run)
     earlier = islice(earlier_runs_of(root, now.conditions.manifest), MOST_RUNS)
     return among(now, (read_past_run(entry.root) for entry in earlier))

@@ -345,12 +345,8 @@ MOSTLY = 0.5
 
 def judged_operators(facts: Facts, *, whole: bool = False) -> tuple[Operators, JudgedStep]:
     """Operators of a training, and the step they are part of; with ``whole`` also all operators of
-    a trace alone without known steps.
-
-    Raises:
-        NotApplicableError: nothing shows the operators: ``healthy`` reports that for all callers.
-        UnknownError: nothing shows what launched the kernels of a GPU.
-    """
+    a trace alone without known steps. Not applicable if nothing shows the operators: ``healthy``
+    reports that for all callers. Unknown if nothing shows what launched the kernels of a GPU."""
     of_trace = all_operators if whole and not facts.run else operators
     judged = judged_step.or_none(facts)
     if judged is None:

@@ -27,11 +27,7 @@ _EMPTIES = re.compile(r"torch/\w+/memory\.py:\d+ empty_cache$")
 def allocations(analysis: TraceAnalysis) -> tuple[Int64, int, int, int]:
     """Calls of any thread that allocate or free driver memory in the steady steps, without those
     that set the driver up: their rows, their time in all of these steps, ns, how many of them free,
-    and the number of steps with any.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    and the number of steps with any. Unknown if the trace shows no GPU."""
     steps, trace = gpu_steps(analysis), analysis.trace
     rows = np.flatnonzero(kinds.allocating(trace)).astype(np.int64)
     rows = rows[steps.inside[rows]]

@@ -60,11 +60,8 @@ def made_on_cpu(analysis: TraceAnalysis) -> CpuMade:
     """Copies to the device of tensors that operators have just created on the CPU.
 
     Of the operators directly before the copy on its thread, none works on the device, and at least
-    one creates values. What is created while a batch is fetched is data.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    one creates values. What is created while a batch is fetched is data. Unknown if the trace shows
+    no GPU."""
     copies, trace = host_copies(analysis), analysis.trace
     chosen = np.flatnonzero(copies.to_device & (copies.outer != NONE))
     chosen = chosen[np.argsort(copies.outer[chosen], kind="stable")]
@@ -193,11 +190,7 @@ class CopyCost:
 
 @trace_fact
 def copy_costs(analysis: TraceAnalysis) -> dict[CopyKind, CopyCost]:
-    """Cost of copies between host and device, by kind.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    """Cost of copies between host and device, by kind. Unknown if the trace shows no GPU."""
     copies = host_copies(analysis)
     created = np.isin(copies.outer, made_on_cpu(analysis)[0]) & (copies.outer != NONE)
     to_device = copies.to_device

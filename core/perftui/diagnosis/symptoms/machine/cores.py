@@ -62,11 +62,8 @@ _OLDER_CONVOLUTION = re.compile(r"aten::(_slow_conv2d_\w+|slow_conv\w*|thnn_conv
 @trace_fact
 def cpu_operators(analysis: TraceAnalysis) -> tuple[float, float]:
     """Shares of the time of the steady steps, 0 to 1: in calls that torch splits and that are long
-    enough to be split among threads; in convolutions and recurrent layers.
-
-    Raises:
-        UnknownError: no profiled step shows the operators.
-    """
+    enough to be split among threads; in convolutions and recurrent layers. Unknown if no profiled
+    step shows the operators."""
     ops = operators(analysis)
     trace, whole = ops.trace, ops.steps.step_ns * ops.steps.steps
     splits = (ops.own >= LONG_NS) & ~ops.named(_SERIAL.match)
@@ -77,11 +74,7 @@ def cpu_operators(analysis: TraceAnalysis) -> tuple[float, float]:
 @trace_fact
 def older_convolutions(analysis: TraceAnalysis) -> float:
     """Share of the steps (or the whole trace without steps) in convolutions that oneDNN could do, 0
-    to 1; 0 if it does any of them.
-
-    Raises:
-        UnknownError: the trace takes no time.
-    """
+    to 1; 0 if it does any of them. Unknown if the trace takes no time."""
     steps, trace = trace_steps(analysis), analysis.trace
     if steps is None:
         raise UnknownError("nothing has been recorded")

@@ -45,11 +45,8 @@ of it in such kernels with 4 images a step, less than 0.12 with 128."""
 def fill(analysis: TraceAnalysis) -> tuple[float, float, Place]:
     """Kernels launched with so few blocks that half of the card's multiprocessors have none: their
     share of the time of all kernels of a step, 0 to 1; that of what empty multiprocessors could
-    have computed meanwhile; and the launch place of the longest.
-
-    Raises:
-        UnknownError: the trace does not say how kernels were launched, or on which card.
-    """
+    have computed meanwhile; and the launch place of the longest. Unknown if the trace does not say
+    how kernels were launched, or on which card."""
     kernels, card = step_kernels(analysis), trace_card(analysis)
     if not card.multiprocessors:
         raise UnknownError("the trace does not record how many multiprocessors the card has")

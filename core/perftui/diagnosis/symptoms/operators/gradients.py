@@ -81,10 +81,7 @@ def not_detached(analysis: TraceAnalysis) -> tuple[Work, int] | None:
     If updates take turns, passes before some go through more calls of models than those before
     others, and reach as many parameters as any. They need not have continued into the model called
     first in the turn with fewest calls. Each node belongs to the call in which torch numbered it.
-
-    Raises:
-        UnknownError: the trace does not number the nodes.
-    """
+    Unknown if the trace does not number the nodes."""
     ops = operators(analysis)
     trace, marks = ops.trace, ops.marks(BACKWARD)
     stepping = kinds.optimizer_steps(trace) & begun_in(trace, ops.steps.on_host)
@@ -338,11 +335,8 @@ _TERMS = r"(\bloss\w*\s*\+?=|\breturn\b)[^#]*(\*[^#]*\+|\+[^#]*\*)|\bloss\w*\s*\
 
 
 def _work(analysis: TraceAnalysis, nodes: int, ranges: tuple[tuple[int, int], ...]) -> Work:
-    """Nodes of such terms in the steps, the operators that made them, and all they call.
-
-    Raises:
-        UnknownError: the trace does not number them, or its graphs are others.
-    """
+    """Nodes of such terms in the steps, the operators that made them, and all they call. Unknown if
+    the trace does not number them, or its graphs are others."""
     ops = operators(analysis)
     mine, counted = ops.at(), ops.at()
     marks, trace = ops.marks(BACKWARD), ops.trace

@@ -189,11 +189,8 @@ def optimizer_calls(facts: Facts) -> int:
 def optimizer_loop(analysis: TraceAnalysis) -> tuple[str, int, StepKernels, int] | None:
     """An optimizer that launches kernels for one parameter at a time: its class, empty if the trace
     does not name it; its launches per step, without kernels for many tensors at once; its kernels,
-    and ns per step from the first to the end of the last. None if they are few.
-
-    Raises:
-        UnknownError: the trace shows no kernels.
-    """
+    and ns per step from the first to the end of the last. None if they are few. Unknown if the
+    trace shows no kernels."""
     all_kernels = step_kernels(analysis)
     mine = all_kernels.where(all_kernels.in_phase(OPTIMIZER))
     # A CUDA graph of many kernels is one launch.

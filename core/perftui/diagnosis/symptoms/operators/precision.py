@@ -170,11 +170,8 @@ _ADOPTING = (r"\.to\([^)]*\bdtype\b", r"\b(from_numpy|as_tensor)\(")
 
 
 def float64_on_cpu(facts: Facts) -> Lost | None:
-    """Time of a model with float64 parameters: at least half of it is lost.
-
-    Raises:
-        UnknownError: the data types of its parameters were not recorded.
-    """
+    """Time of a model with float64 parameters: at least half of it is lost. Unknown if the data
+    types of its parameters were not recorded."""
     cpu, parameters = cpu_work(facts), settings(facts).parameters
     if parameters is None:
         raise UnknownError("the data types of the parameters were not recorded")

@@ -81,12 +81,8 @@ class KernelWork:
 
 
 def kernel_work(facts: Facts) -> KernelWork:
-    """The work judged by rules about kernels.
-
-    Raises:
-        NotApplicableError: the training has no GPU.
-        UnknownError: no trace shows its kernels.
-    """
+    """The work judged by rules about kernels. Not applicable if the training has no GPU. Unknown if
+    no trace shows its kernels."""
     steps = device_steps(facts)
     later = from_first_kernel(steps) if facts.run is None else None
     return KernelWork(facts, step_kernels(facts), later or judged_step(facts).of)
@@ -158,12 +154,8 @@ class OperatorWork:
 
 def operator_work(facts: Facts, *, whole: bool = False) -> OperatorWork:
     """The work judged by rules about operators; with ``whole`` also that of a trace alone without
-    known steps.
-
-    Raises:
-        NotApplicableError: nothing shows its operators.
-        UnknownError: nothing shows what launched the kernels of its GPU.
-    """
+    known steps. Not applicable if nothing shows its operators. Unknown if nothing shows what
+    launched the kernels of its GPU."""
     return OperatorWork(facts, *judged_operators(facts, whole=whole))
 
 

@@ -127,11 +127,8 @@ _LEVELS = 4
 def bucket_copies(analysis: TraceAnalysis) -> tuple[float, int, str]:
     """Copies of DistributedDataParallel from its buckets to the gradients, in a mean steady step:
     their number, ns in which the device does nothing else (without one, ns of the host), and the
-    part of the step with most of that time.
-
-    Raises:
-        NotApplicableError: there are none: nothing is wrapped, or gradients are bucket views.
-    """
+    part of the step with most of that time. Not applicable if there are none: nothing is wrapped,
+    or gradients are bucket views."""
     trace, steps = analysis.trace, trace_steps(analysis)
     if COPIES_BACK not in trace.names or steps is None:
         raise NotApplicableError

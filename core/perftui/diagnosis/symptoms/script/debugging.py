@@ -64,11 +64,7 @@ APART = 1_000
 @trace_fact
 def launches_block(analysis: TraceAnalysis) -> int | None:
     """Time that launches wait for their kernels and the device then for the host, ns in all steady
-    steps; None if launches do not wait.
-
-    Raises:
-        UnknownError: the trace shows no GPU.
-    """
+    steps; None if launches do not wait. Unknown if the trace shows no GPU."""
     begun, trace = kernels_begun(analysis), analysis.trace
     launch = launch_of(trace, begun)
     rows, launch = begun[launch != NONE], launch[launch != NONE]

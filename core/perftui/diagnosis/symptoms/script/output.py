@@ -30,11 +30,8 @@ LONGEST = 160
 
 
 def _read(facts: Facts, read: Callable[[Path, int], _T]) -> _T:
-    """The result of ``read`` for the output of a run (which only grows) and its current length.
-
-    Raises:
-        NotApplicableError: there is none, or it cannot be read.
-    """
+    """The result of ``read`` for the output of a run (which only grows) and its current length. Not
+    applicable if there is none, or it cannot be read."""
     if facts.run is None:
         raise NotApplicableError
     path = RunLayout(facts.run.root).output

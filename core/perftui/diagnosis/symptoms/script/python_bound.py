@@ -90,10 +90,7 @@ _IDLE = (GapCause.PYTHON.value, GapCause.CPU_OPERATORS.value, OTHER)
 @fact
 def script_python(facts: Facts) -> ScriptPython:
     """The script's own Python; with a GPU trace, only the time in which the GPU idles meanwhile.
-
-    Raises:
-        UnknownError: no run was recorded, or it has too few steps.
-    """
+    Unknown if no run was recorded, or it has too few steps."""
     if facts.run is None:
         raise UnknownError("a trace alone does not show the script's own Python")
     judged, stacks = judged_step(facts), moments(facts)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from perftui.analysis.ops.call_groups import INSTALLED
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.rules import answered_by
 from perftui.facts.fact import Facts
@@ -41,9 +42,6 @@ from perftui.script.program import (
     read_source,
 )
 from perftui.script.training import training_loop
-
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
-"""Where pip and Debian's packages install; ``sysconfig`` knows only this interpreter's."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def source_change(change: CallChange, facts: Facts) -> SourceChange:
 
 def why_not_edited(path: Path, what: str, manifest: Manifest | None) -> str:
     """Why the file at ``path``, where ``what``, is not ours to edit; empty where it is."""
-    if not _INSTALLED.isdisjoint(path.parts):
+    if not INSTALLED.isdisjoint(path.parts):
         return f"{what} inside an installed package ({path})"
     if edited_since(path, manifest):
         return f"{path.name} was edited after this run: run it again"

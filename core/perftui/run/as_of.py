@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perftui.run.columns import MEMORY_SNAPSHOT
 from perftui.run.manifest import Manifest, Status
 from perftui.run.reader import STACKS, RankSnapshot, RunSnapshot
-from perftui.run.table import Aggregates, Table
-
-Int64 = npt.NDArray[np.int64]
+from perftui.run.table import Aggregates, Ints, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +21,9 @@ class Stops:
     start: int
     end: int
     """End of the run, or of its last record."""
-    ends: Int64
+    ends: Ints
     """End of each kept step of the shown rank, ascending."""
-    index: Int64
+    index: Ints
     """The steps' own numbers."""
     summed: int = 0
     """Steps between the first and the newest of which only sums are left: the run cannot be stopped

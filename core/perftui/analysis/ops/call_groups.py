@@ -21,7 +21,9 @@ from perftui.trace.model import NONE, PYTHON, Int32, Int64, Trace
 from perftui.trace.text import printable
 
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Where pip and Debian's packages install; ``sysconfig`` knows only this interpreter's."""
+
 _BETWEEN = frozenset(
     {
         *("abc.py", "contextlib.py", "copy.py", "functools.py", "inspect.py", "queue.py"),
@@ -73,7 +75,7 @@ def is_library(file: str) -> bool:
     parts = PurePath(file).parts
     first = parts[0] if parts else ""
     standard = first in _BETWEEN or any(part.startswith("python3.") for part in parts)
-    installed = first in _PACKAGES or not _INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
+    installed = first in _PACKAGES or not INSTALLED.isdisjoint(parts) or _AGENT in pairwise(parts)
     return installed or standard or file.startswith("<") or is_generated(file)
 
 

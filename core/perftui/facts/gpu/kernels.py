@@ -26,7 +26,8 @@ from perftui.facts.step.trace_steps import gpu_steps
 from perftui.trace.model import KERNEL, NONE, Int32, Int64, Mask, Trace
 
 _PHASES = (FORWARD, BACKWARD, OPTIMIZER)
-_CATEGORIES = tuple(Category)
+CATEGORIES = tuple(Category)
+"""By number."""
 
 _SHOWN = 3
 """Number of kernel names listed by findings."""
@@ -47,7 +48,7 @@ class StepKernels:
     phase: Int64
     """Index into ``_PHASES`` of the launching phase; NONE outside all phases."""
     category: Int64
-    """Index into ``_CATEGORIES``; ``OPTIMIZER`` for everything the optimizer launches."""
+    """Index into ``CATEGORIES``; ``OPTIMIZER`` for everything the optimizer launches."""
     _kept: dict[object, StepKernels] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
@@ -71,8 +72,8 @@ class StepKernels:
 
     def are(self, *categories: Category) -> Mask:
         """Mask of kernels of some kinds of work."""
-        numbers = [_CATEGORIES.index(category) for category in categories]
-        return numbered(self.category, numbers, len(_CATEGORIES))
+        numbers = [CATEGORIES.index(category) for category in categories]
+        return numbered(self.category, numbers, len(CATEGORIES))
 
     def named(self, accepts: Callable[[str], object]) -> Mask:
         """Mask of kernels with a name that ``accepts`` accepts."""
@@ -168,9 +169,9 @@ def step_kernels(analysis: TraceAnalysis) -> StepKernels:
     phase = np.where(launched, begun[launch], NONE).astype(np.int64)
     by_name = np.zeros(len(trace.names), dtype=np.int64)
     for number in np.flatnonzero(np.bincount(trace.name[rows])).tolist():
-        by_name[number] = _CATEGORIES.index(category_of(trace.names[number]))
+        by_name[number] = CATEGORIES.index(category_of(trace.names[number]))
     category = by_name.take(trace.name[rows])
-    category[phase == _PHASES.index(OPTIMIZER)] = _CATEGORIES.index(Category.OPTIMIZER)
+    category[phase == _PHASES.index(OPTIMIZER)] = CATEGORIES.index(Category.OPTIMIZER)
     operator = links.operator[mine].astype(np.int64)
     result = StepKernels(analysis, max(steps.steps, 1), rows, launch, operator, phase, category)
     if not steps.steps:
@@ -204,7 +205,7 @@ _FUSED_PASSES = 3
 outputs, some of them for the backward pass. Written out GELU and layer normalisation on an H100
 took 38.7 ms, fused ones 5.4 ms: the estimate is 13 ms."""
 
-_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
+BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 """Operators for batched matrix products."""
 
 
@@ -238,7 +239,7 @@ def _around_softmax(kernels: StepKernels, member: Mask, chain: Int64) -> Mask:
     """Which chains contain a softmax and lie between two batched matrix products."""
     softmax = member & kernels.named(lambda name: "softmax" in name.lower())
     softmax &= ~kernels.called_by(lambda name: "log_softmax" in name)
-    products = kernels.are(Category.GEMM) & kernels.called_by(lambda name: name in _BATCHED)
+    products = kernels.are(Category.GEMM) & kernels.called_by(lambda name: name in BATCHED)
     wanted, follows = (mask_of(int(chain[-1]) + 1, chain[of]) for of in (softmax, products))
     wanted[:-1] &= follows[1:]
     wanted[1:] &= follows[:-1]

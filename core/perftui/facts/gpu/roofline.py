@@ -19,14 +19,12 @@ from perftui.analysis.model import TraceAnalysis
 from perftui.facts.cpu.operators import all_operators
 from perftui.facts.fact import UnknownError, trace_fact
 from perftui.facts.gpu.cards import TraceCard, trace_card
-from perftui.facts.gpu.kernels import StepKernels, step_kernels
+from perftui.facts.gpu.kernels import CATEGORIES, StepKernels, step_kernels
 from perftui.trace.kineto.arguments import arguments_of
 from perftui.trace.model import NONE, Int64
 
 _MOST_CALLS = 2_000
 """Number of longest calls examined: reading the sizes of each takes 70 us."""
-
-_CATEGORIES = tuple(Category)
 
 _MOST_WITHOUT = 20
 """Calls without sizes after which the trace has none."""
@@ -261,7 +259,7 @@ def _calls_on_cpu(analysis: TraceAnalysis) -> tuple[_Calls, int]:
     rows, own = ops.rows[within].astype(np.int64), ops.own[within]
     chosen = np.sort(np.argsort(-own, kind="stable")[:_MOST_CALLS])
     nothing = np.full(len(chosen), NONE, dtype=np.int64)
-    other = np.full(len(chosen), _CATEGORIES.index(Category.OTHER), dtype=np.int64)
+    other = np.full(len(chosen), CATEGORIES.index(Category.OTHER), dtype=np.int64)
     return _Calls(rows[chosen], own[chosen], nothing, other), int(own.sum())
 
 
@@ -308,7 +306,7 @@ def _roofed(
         name,
         " ".join("x".join(map(str, size)) for size in dims if size)[:_LONGEST],
         kernel,
-        _CATEGORIES[calls.category[at]],
+        CATEGORIES[calls.category[at]],
         precision,
         1,
         int(calls.time[at]),

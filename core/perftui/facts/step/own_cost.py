@@ -11,7 +11,7 @@ import numpy.typing as npt
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import median, run_is_over, step_kind, whole_sum
-from perftui.run.table import Table, after_disturbance
+from perftui.run.table import Ints, Table, after_disturbance
 
 BESIDE = 10
 """Steps before and after a window that show how long its steps would have been. The pace of a
@@ -24,8 +24,6 @@ SETTLED = 3
 
 DEVIATIONS = 2.0
 """Standard errors on either side of the estimate for a 95 % interval."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from perftui.diagnosis.rule import Limits, Lost, rule
 from perftui.diagnosis.symptoms.operators.work import kernel_work, operator_work
 from perftui.facts.cpu.operators import Work, all_operators, work_of
 from perftui.facts.fact import Facts, UnknownError, trace_fact
-from perftui.facts.gpu.kernels import is_named, step_kernels
+from perftui.facts.gpu.kernels import BATCHED, is_named, step_kernels
 from perftui.facts.question import Evidence, Question
 from perftui.facts.source.source_calls import in_own_files
 from perftui.script.program import Program, called_name
@@ -29,7 +29,6 @@ from perftui.trace.model import NONE, Int64, Mask
 
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax", "aten::_safe_softmax"})
 _PRODUCTS = frozenset({"aten::matmul", "aten::bmm", "aten::baddbmm", "aten::einsum"})
-_BATCHED = frozenset({"aten::bmm", "aten::baddbmm"})
 _BATCHED_DIMS = 3
 
 BEFORE, BEHIND = 12, 10
@@ -51,7 +50,7 @@ def written_out_attention(analysis: TraceAnalysis) -> tuple[Work, bool] | None:
     around[ops.caller[around & (ops.caller != NONE)]] = True
     caller = np.where(around[ops.caller], NONE, ops.caller)
     top = ops.by_start((caller == NONE) & ~around)
-    outer = batched = np.flatnonzero(ops.named(_BATCHED.__contains__))
+    outer = batched = np.flatnonzero(ops.named(BATCHED.__contains__))
     while ((above := caller[outer]) != NONE).any():
         outer = np.where(above == NONE, outer, above).astype(np.int64)
     product = ops.named(_PRODUCTS.__contains__)[top] & np.isin(top, outer)

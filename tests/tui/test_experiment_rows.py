@@ -100,6 +100,7 @@ def test_nothing_is_known_before_the_first_pair() -> None:
 def test_the_run_that_is_made_is_named(run: NextRun, in_full: str, in_a_row: str) -> None:
     state = begin(BEGUN, run)
     assert in_full in trial_shown(state, 110.0)
+    assert f"{in_full}, step 43 of 115" in trial_shown(replace(state, run_step=(43, 115)), 110.0)
     assert in_a_row in plain(trial_line(state, 110.0, 120))
 
 

@@ -8,16 +8,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from textual.pilot import Pilot
 
 from perftui.diagnosis.model import Diagnosis, Finding, Severity
-from perftui.fixes.option import FixOption
+from perftui.facts.place import Place
+from perftui.fixes.apply_and_undo import apply_patch, patch_store
+from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import Launch
 from perftui.run.control import take_requests
 from perftui.run.layout import RunLayout
 from perftui.run.manifest import Override, Status, read_manifest, write_manifest
+from perftui_tui.actions.source_fixes import SourceFixes
 from perftui_tui.app import PerftuiApp
 from perftui_tui.dialogs.experiment import NOT_MEASURED
 from perftui_tui.look.rows import CONTINUED, plain, width
@@ -618,3 +622,20 @@ async def test_a_run_that_is_only_looked_at_keeps_its_size(live: Path) -> None:
     async with opened(live, (120, 40), replay=True) as (_, pilot):
         await pilot.pause(0.3)
     assert resizes(live) == []
+
+
+def test_a_line_that_perftui_wrote_before_the_run_is_said_to_be_its_own(
+    ended: Path, script: Path
+) -> None:
+    path, before = script.resolve(), script.read_bytes()
+    old = before.splitlines()[3]
+    patch = Patch(path, before, before.replace(old, old + b"  # changed"))
+    applied = apply_patch(patch, patch_store(ended), "a fix", "fix")
+    place = Place(file=str(path), line=4)
+    run = SimpleNamespace(root=ended, manifest=SimpleNamespace(started_ns=applied.applied_ns + 1))
+    fixes = SourceFixes(SimpleNamespace())
+    found = replace(Finding("r", Severity.INFO, "It is slow."), place=place)
+    assert fixes.wrote(run, found) == "perftui wrote this line (a fix): this is what is left there"
+    assert fixes.wrote(run, replace(found, place=replace(place, line=3))) == ""
+    run.manifest.started_ns = applied.applied_ns - 1
+    assert fixes.wrote(run, found) == ""

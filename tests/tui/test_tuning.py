@@ -181,6 +181,7 @@ async def test_a_trial_stops_with_its_training(ended: Path, trial: FakeTrial, pa
         assert trial.stopped.is_set()
         assert stage(app) is Stage.STOPPED
         await close(pilot)
+        assert not app.screen.query_one(LINE, RowView).display
         await press(pilot, "a", until="Run again?")
     assert read_proof(trials_of(ended), "loader-workers") is None
 
@@ -245,7 +246,8 @@ async def test_a_trial_outlives_the_app_and_is_shown_again(ended: Path, trial: F
         await prove(pilot)
         trial.let(2)
         await until_shown(pilot, "2.05x faster so far")
-        await pilot.press("ctrl+c", "l")
+        await press(pilot, "q", until="leave it running")
+        await pilot.press("l")
         await until(pilot, lambda: app._exit, "the app's end")
     assert not trial.stopped.wait(0.5)
     words = f"goes on; perftui attach {ended} shows it, X there stops it"

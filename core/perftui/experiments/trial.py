@@ -220,8 +220,7 @@ def block_pairs(
 
 
 PLAIN = 2.0
-"""A number of workers with steps so many times as long as the best is not measured again: on a busy
-host two runs of one number were up to 1.55x apart."""
+"""Numbers with steps so many times as long are not tried again; 1.55x came by chance."""
 
 SECONDS = 2.0
 """Steady time of each run: enough to tell numbers apart by more than the curve's ``LEVEL``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from perftui.diagnosis.model import Finding
     from perftui.fixes.apply_and_undo import AppliedPatch
     from perftui.fixes.option import FixOption, Patch
+    from perftui.run.reader import RunSnapshot
     from perftui_tui.actions.host import Host
     from perftui_tui.dialogs.choice import ChoiceDialog
 
@@ -37,8 +39,9 @@ def by_hand(option: FixOption | None, finding: Finding | None) -> str:
 
     what = (option.advice if option else "") or (answer_to(finding) if finding else "")
     if not what:
-        known = option.why_not if option else ""
-        return known or hint("{app.show('diagnosis')} shows what to write, and where")
+        return (option.why_not if option else "") or hint(
+            "{app.show('diagnosis')} shows what to write, and where"
+        )
     why = f"{option.why_not}; " if option and option.why_not else ""
     place = finding.place.short if finding and finding.place else ""
     if option and option.file and option.line:
@@ -61,7 +64,6 @@ class SourceFixes:
         self.measuring: Callable[[], str] = str
         """The name of what makes runs of the source now; empty where nothing does."""
         self._can_undo: dict[Path, bool] = {}
-        """By run whether a fix was written beside it, as far as that was asked."""
         self._tuned: dict[Path, frozenset[str]] = {}
         """Fixes that tunings wrote and that were not taken back, by the run they began with."""
 
@@ -100,6 +102,22 @@ class SourceFixes:
         if root not in self._can_undo:
             self._can_undo[root] = last_applied(patch_store(root)) is not None
         return bool(self.written) or self._can_undo[root]
+
+    def wrote(self, run: RunSnapshot | None, finding: Finding | None) -> str:
+        """A sentence where a fix wrote the line of ``finding`` before ``run``, else empty."""
+        from perftui.fixes.apply_and_undo import applied_to, original_of, patch_store
+
+        place = finding.place if finding else None
+        if run is None or place is None or not place.file or not place.line:
+            return ""
+        path, store = Path(place.file), patch_store(run.root)
+        with suppress(OSError, IndexError):
+            line = path.read_bytes().splitlines()[place.line - 1]
+            for one in applied_to(path, store):
+                is_new = line not in original_of(one, store).read_bytes().splitlines()
+                if is_new and one.applied_ns < run.manifest.started_ns:
+                    return f"perftui wrote this line ({one.title}): this is what is left there"
+        return ""
 
     def _may_change(self) -> bool:
         """Whether no runs are made of the source as it is; where some are, that is shown."""

@@ -134,8 +134,7 @@ class ProbeState(ExperimentState):
 
 
 def steps_of(run: RunSnapshot) -> tuple[int, int] | None:
-    """Steps so far of a run of a trial, and of how many; None before the first and after its
-    end."""
+    """Steps so far of a run of a trial, and of how many; None before the first and at its end."""
     most, rank = run.manifest.profile.get("max_steps"), run.rank(0)
     if not most or rank is None or not len(rank.steps) or run.manifest.status.is_over:
         return None

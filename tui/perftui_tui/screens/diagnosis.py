@@ -109,8 +109,6 @@ def _proof(proof: Proof, cells: int) -> list[Row]:
 LABEL_WIDTH = 24
 """Cells for the names of rules, and of facts where none is longer."""
 
-NO_FIX_FOR_A_TRACE = "perftui train.py tries and measures fixes; a trace shows what was slow."
-
 
 def listing(snapshot: Snapshot, selected: int, cells: int) -> list[Row]:
     """A row for each finding, the selected one marked, then how much is unknown."""
@@ -147,9 +145,10 @@ def details(
     cells: int,
     room: int = ANY_ROOM,
     unfolded: bool | None = None,
+    wrote: str = "",
 ) -> list[Row]:
-    """What happens, what it costs and what to write; below that the evidence, which is folded away
-    where ``unfolded`` says so, or by default where ``room`` rows leave too few for it."""
+    """What happens, what it costs, who ``wrote`` its line, and what to write; below that
+    the evidence, folded away where ``unfolded`` says so, or where ``room`` rows are too few."""
     option = options[min(chosen, len(options) - 1)] if options else None
     evidence = list(_evidence(finding, option, cells)) if finding is not None else []
     evidence += [*_samples(snapshot, cells), *_not_judged(snapshot, cells)]
@@ -158,11 +157,10 @@ def details(
         return evidence[1:]
     rows = wrap(finding.headline, cells, "bold")
     rows += _told("Cost", _cost(finding, snapshot.proof_of(finding)), cells)
+    rows += _told("Note", wrote, cells)
     if answer := answer_to(finding):
         rows += _told("Do", f"{answer}.", cells)
     rows += _fixes(snapshot, options, chosen, cells)
-    if snapshot.run is None:
-        rows += _told("Try", NO_FIX_FOR_A_TRACE, cells, "dim")
     if unfolded is None:
         unfolded = room - len(rows) - 2 >= min(EVIDENCE_ROWS, len(evidence))
     sign, does = (OPEN, "folds it") if unfolded else (FOLDED, "unfolds it")
@@ -252,10 +250,9 @@ class DiagnosisScreen(RunScreen):
         "most (Amdahl: step / (step - cost)), and what to write there. {diagnosis.unfold} unfolds "
         "the evidence: its numbers with the limits they exceed, and the rules that could not "
         "judge. {diagnosis.try_fix} tries a fix without touching the source: in a single run, or "
-        "with pairs of runs, with it and without, until the gain is certain; {app.trial} shows the "
-        "progress of a trial, and the result stays with the fix. {diagnosis.tune} tries all fixes "
-        "one by one and writes those that are proven. {diagnosis.write_fix} shows a fix as a diff "
-        "and writes it; {diagnosis.undo_fix} restores the source byte for byte."
+        "with pairs of runs until the gain is certain; {app.trial} shows a trial. "
+        "{diagnosis.tune} tries all fixes one by one and writes those that are proven. "
+        "{diagnosis.write_fix} shows a diff and writes it; {diagnosis.undo_fix} undoes it."
     )
     BINDINGS = bindings("diagnosis")
 
@@ -308,8 +305,14 @@ class DiagnosisScreen(RunScreen):
         return self.snapshot.fixes(self.finding) if self.snapshot and self.finding else ()
 
     @property
+    def _names(self) -> list[str]:
+        """The rule of each finding, numbered where it has several."""
+        rules = [finding.rule for finding in self._findings]
+        return [f"{rule}{rules[:at].count(rule) or ''}" for at, rule in enumerate(rules)]
+
+    @property
     def _at(self) -> int:
-        return _place(self.selected, [finding.rule for finding in self._findings])
+        return _place(self.selected, self._names)
 
     @property
     def _chosen_at(self) -> int:
@@ -329,7 +332,8 @@ class DiagnosisScreen(RunScreen):
         listed.entitle("Findings", LEGEND if self._findings else "")
         cells, room = detailed.content_size.width - 1, detailed.content_size.height
         chosen = self._options, self._chosen_at
-        detailed.rows = details(snapshot, self.finding, *chosen, cells, room, self.unfolded)
+        wrote = self.session.source_fixes.wrote(snapshot.run, self.finding)
+        detailed.rows = details(snapshot, self.finding, *chosen, cells, room, self.unfolded, wrote)
         if {"-tall", "-wide"} <= self.classes:
             for pane in self.walk_children(SnapshotPane):
                 pane.show(snapshot)
@@ -344,17 +348,13 @@ class DiagnosisScreen(RunScreen):
         self.chosen = ""
         self.query_one("#finding-details", RowView).scroll_home(animate=False)
         self.redraw()
-        self.call_after_refresh(self._show_selected)
-
-    def _show_selected(self) -> None:
-        """Scroll the list to the selected finding."""
         listed = self.query_one("#finding-list", RowView)
-        listed.scroll_to_region(Region(0, self._at, 1, 1), animate=False)
+        self.call_after_refresh(listed.scroll_to_region, Region(0, self._at, 1, 1), animate=False)
 
     def action_select(self, step: int) -> None:
         if self._findings:
             at = max(0, min(len(self._findings) - 1, self._at + step))
-            self.selected = self._findings[at].rule
+            self.selected = self._names[at]
 
     def action_choose_fix(self, step: int) -> None:
         if self._options:

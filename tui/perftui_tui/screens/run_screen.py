@@ -194,8 +194,9 @@ class RunScreen(Screen[None]):
     def useless_actions(self) -> frozenset[str]:
         """Actions that can do nothing with what is shown."""
         useless = useless_actions(self.session.snapshot)
-        if not self.session.source_fixes.can_undo(self.session.target):
-            useless |= {"undo_fix"}
+        useless |= (
+            set() if self.session.source_fixes.can_undo(self.session.target) else {"undo_fix"}
+        )
         return useless if self.session.trail else useless | {"return"}
 
     def refresh_state(self) -> None:

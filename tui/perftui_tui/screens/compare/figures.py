@@ -41,12 +41,7 @@ NOTABLE_SHARE = 0.01
 """Share of the whole step, or of all operators or kernels: a part that changed by less is not
 judged, however much of itself that is."""
 
-STYLES = {
-    Verdict.FASTER: "good",
-    Verdict.SLOWER: "bad",
-    Verdict.NO_CLEAR_DIFFERENCE: "warn",
-    Verdict.INCONCLUSIVE: "warn",
-}
+STYLES = {Verdict.FASTER: "good", Verdict.SLOWER: "bad"}
 
 
 @dataclass(frozen=True)
@@ -75,17 +70,15 @@ class Line:
 
 
 def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> list[Row]:
-    """The verdict, then one row for each figure, then the limits of the comparison.
-
-    ``proof`` is what pairs of runs came to for the change that the second run has: that counts for
-    more than one run each."""
+    """The verdict, then one row for each figure, then the limits of the comparison; first what
+    pairs of runs came to for the change of the second run, its ``proof``."""
     rows = []
     if proof is not None:
         said = (proof.headline, proof_style(proof))
         rows = fold(row((f"{proof.title}: ", "bold"), said, " by pairs of runs"), cells)
         rows += wrap(ALONE, cells, "dim")
     changes = [f"in force: {', '.join(result.changes)}"] if result.changes else []
-    rows += wrap(result.headline, cells, STYLES[result.verdict])
+    rows += wrap(result.headline, cells, STYLES.get(result.verdict, "warn"))
     for line in filter(None, (result.reason, *difference_lines(result.differences), *changes)):
         rows += wrap(line, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
@@ -107,8 +100,7 @@ def _lines(result: Comparison) -> list[Line]:
     def of_step(field: str) -> Line:
         before, after = (_of(step, field) for step in result.steps)
         said = f"{before / after:.2f}x" if before and after else ""
-        is_told = bool(result.basis) and said == f"{result.speedup:.2f}x"
-        said += "  <- the verdict" * is_told
+        said += "  <- the verdict" * (result.basis != "" and said == f"{result.speedup:.2f}x")
         return Line(f"step {names[field]}", before, after, format_ns, said=said)
 
     steps = [of_step(field) for field in names if result.basis or field != "usual"]
@@ -139,9 +131,7 @@ def _of(step: StepBreakdown | None, field: str) -> float | None:
 
 def _line(line: Line, *, judges: bool) -> Row:
     """A figure before and after; ``judges`` where a change may be called better or worse."""
-    before, after = (
-        "–" if value is None else line.show(value) for value in (line.before, line.after)
-    )
+    before, after = ("–" if one is None else line.show(one) for one in (line.before, line.after))
     left = f"{line.name:<{NAME_WIDTH}}{before:>{VALUE_WIDTH}}{after:>{VALUE_WIDTH}}"
     if not line.before or line.after is None or line.lower_is_better is None:
         return row(left)

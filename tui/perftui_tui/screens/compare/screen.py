@@ -39,11 +39,6 @@ A_TRIAL_RUNS = (
     "result is shown here too. Or press {compare.baseline} to compare with a recorded run."
 )
 
-A_TRIAL = (
-    "The last trial of this run. Press {compare.baseline} to compare the run with another one in "
-    "detail."
-)
-
 NOTHING_OF_A_TRACE = (
     "Nothing to compare with yet: press {compare.baseline} to choose another trace, or a recorded "
     "run, as the baseline."
@@ -55,12 +50,10 @@ class CompareScreen(RunScreen):
 
     NAME = "compare"
     HELP = (
-        "The run or trace on screen (after) next to its baseline (before): step breakdown, step "
-        "times, the parts of a step, operators and kernels, and a verdict. Two runs are compared "
-        "by the steps of their training threads, a trace and a run by those of the run's newest "
-        "window. A verdict of faster or slower needs a larger difference than two runs of one "
-        "program show by chance; the screen says so if the runs are too short or the machine was "
-        "too busy: {compare.prove_fix} then proves the tried fix with pairs of runs. "
+        "The run or trace on screen (after) next to its baseline (before). A trace and a run are "
+        "compared by the run's newest window. A verdict of faster or slower needs a larger "
+        "difference than two runs of one program show by chance; where the runs are too short or "
+        "the machine was too busy, {compare.prove_fix} proves the tried fix with pairs of runs. "
         "{compare.baseline} chooses another baseline, {compare.swap} swaps the two, {app.study} "
         "opens the step times of both as charts."
     )
@@ -138,7 +131,7 @@ class CompareScreen(RunScreen):
             return wrap(hint(A_TRIAL_RUNS), cells)
         proof = newest(snapshot.proofs)
         if proof is not None:
-            return [*proof_rows(proof, cells), (), *wrap(hint(A_TRIAL), cells, "dim")]
+            return proof_rows(proof, cells)
         return wrap(hint(NOTHING), cells)
 
     @work(thread=True, exclusive=True, exit_on_error=False, group="compare-tables")

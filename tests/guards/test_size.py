@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (470, 106_755), "tests": (529, 95_649)}
+MOST = {"core and tui": (470, 106_755), "tests": (529, 95_673)}
 """Files and lines."""
 
 ROWS = (

@@ -15,7 +15,7 @@ from perftui.facts.cpu.machine import busy_host
 from perftui.facts.data_loader.loader import training_loader
 from perftui.facts.fact import Facts, NotApplicableError, fact, finite, samples
 from perftui.facts.settings import Settings, settings
-from perftui.facts.source.source_calls import source_files
+from perftui.facts.source.source_calls import compared_sources, source_files
 from perftui.facts.step.steps import micro_batches, whole_training
 from perftui.run.manifest import Manifest
 from perftui.telemetry.gpu.names import gpu_prefixes
@@ -123,18 +123,19 @@ EDITED = "changed between the runs"
 
 
 def edited(before: Facts, after: Facts) -> list[Difference]:
-    """The user's files that were written last after the first of two runs of one script began: as a
-    run keeps no copy of them, it is not known whether those written after both were edited before.
-    """
+    """The user's files that two runs of one script read differently: of what both keep copies, by
+    those; of others, those that were written last after the first began, when it is not known
+    whether those written after both were edited before."""
     runs = sorted((side for side in (before, after) if side.manifest), key=_began)
     if len({(side.manifest.script, side.manifest.cwd) for side in runs if side.manifest}) != 1:
         return []
     first, last = map(_began, (runs[0], runs[-1]))
+    copies = compared_sources(runs[0], runs[-1])
     words = ("changed later, perhaps between the runs", EDITED)
     return [
-        Difference(path.name, "", words[written <= last], Effect.SOURCE)
+        Difference(path.name, "", words[path in copies or written <= last], Effect.SOURCE)
         for path, written in source_files(runs[-1])
-        if written > first
+        if copies.get(path, written > first)
     ]
 
 

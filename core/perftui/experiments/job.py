@@ -188,7 +188,7 @@ def follow(root: Path, cancelled: threading.Event, left: threading.Event) -> Ite
 
 def _key(run: RunSnapshot, option: FixOption, steps: int) -> str:
     """A digest of what both launches run, on which host, and of the source; empty if unknown."""
-    before, after = repeat_launch(run), rerun_launch(run, option)
+    before, after = repeat_launch(run, option), rerun_launch(run, option)
     folders = {before.cwd, *(before.cwd / word for word in before.command[1:2])}
     files = _sources([path if path.is_dir() else path.parent for path in folders])
     if files is None:

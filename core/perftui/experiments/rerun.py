@@ -12,14 +12,17 @@ from typing import Any
 from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
+from perftui.facts.source.source_calls import compared_sources
 from perftui.fixes.apply_and_undo import check_unchanged, digest, patch_store
-from perftui.fixes.option import FixOption
+from perftui.fixes.option import FixOption, Risk
 from perftui.recorder.launch import Launch, options_of
 from perftui.run.columns import stack_rate_of
 from perftui.run.files import replace_file
+from perftui.run.layout import without_time
 from perftui.run.manifest import Expected, Override
-from perftui.run.origin import check_run
+from perftui.run.origin import ForeignRunError, check_run
 from perftui.run.reader import RunSnapshot
+from perftui.script.command_line import script_of
 
 
 class Arrival(str, enum.Enum):
@@ -160,7 +163,7 @@ def rerun_launch(run: RunSnapshot, option: FixOption, *, is_written: bool = Fals
     if not is_written and option.override is not None:
         overrides, written = (*overrides, option.override), None
     elif not is_written:
-        overrides = (*overrides, source_override(run, option))
+        overrides = (*overrides, *(option.after or [source_override(run, option)]))
     expected: tuple[Expected, ...] = ()
     if written and written.target:
         target, arguments = written.target.rpartition(".")[2], dict(written.arguments)
@@ -168,19 +171,45 @@ def rerun_launch(run: RunSnapshot, option: FixOption, *, is_written: bool = Fals
     return replace(repeat_launch(run), overrides=overrides, name=option.title, expected=expected)
 
 
-def repeat_launch(run: RunSnapshot) -> Launch:
-    """The launch that repeats ``run`` as it was.
+def own_edit(before: Facts, after: Facts) -> FixOption | None:
+    """What a person changed in the source between two runs of a script, as pairs of runs try it:
+    from the copies that both runs keep. None where those are the same, or may not be run."""
+    script, copies = script_of(before.manifest), compared_sources(before, after)
+    changed = {path: pair for path, pair in copies.items() if pair is not None}
+    if after.run is None or script is None or script.word is None or not changed:
+        return None
+    try:
+        check_run(after.run.root, after.run.manifest)
+    except ForeignRunError:
+        return None
+    command = after.run.manifest.command
+    texts = [
+        tuple(
+            text_override(command, script.word, path, pair[side], OWN_EDIT)
+            for path, pair in changed.items()
+        )
+        for side in range(2)
+    ]
+    names = ", ".join(path.name for path in changed)
+    # A run may be followed by several edits: their proofs are told apart by the title.
+    title = f"your edit of {names} in {without_time(after.run.root.name)}"
+    explained = "The source as it was when either run began, from the copies that they keep."
+    return FixOption(OWN_EDIT, title, explained, (Risk.EDIT,), before=texts[0], after=texts[1])
+
+
+def repeat_launch(run: RunSnapshot, option: FixOption | None = None) -> Launch:
+    """The launch that repeats ``run`` as it was, before a person's edit where ``option`` is one.
 
     Raises:
         ForeignRunError: the run may be somebody else's, and so may its command.
     """
-    manifest = run.manifest
+    manifest, edited = run.manifest, option.before if option else ()
     check_run(run.root, manifest)
     return Launch(
         command=manifest.command,
         cwd=Path(manifest.cwd),
         runs=run.root.parent,
-        overrides=manifest.overrides,
+        overrides=(*manifest.overrides, *edited),
         parent=manifest.run_id,
         options=replace(options_of(manifest.profile), spares_files=False, losses=0),
         stack_samples_per_second=stack_rate_of(manifest.profile),
@@ -191,6 +220,9 @@ LOADER = "DataLoader"
 OPTIMIZER = "optimizer"
 SOURCE = "source"
 """Targets of overrides and patches."""
+
+OWN_EDIT = "own-edit"
+"""What a person changed between two runs, where a fix has its name."""
 
 _SWITCHES: Mapping[str, Callable[[Settings], Any]] = {
     "set_num_threads": lambda setup: setup.threads.intra_op,

@@ -316,7 +316,7 @@ def trial(
     tried, points = yield from with_best_workers(run, option, setup)
     if points:
         yield replace(NO_PAIRS, workers=points, option=tried)
-    before, after = repeat_launch(run), rerun_launch(run, tried)
+    before, after = repeat_launch(run, tried), rerun_launch(run, tried)
     for progress in paired_runs(before, after, setup, most_pairs, tried.risks, earlier.pairs):
         yield replace(progress, workers=points, option=tried)
 

@@ -228,7 +228,9 @@ FEWEST = 2
 """Runs without the change from which on losses are known to repeat, or not to."""
 
 MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF})
-MAY_DIFFER = frozenset({Risk.RANDOMNESS, Risk.ORDER, Risk.DROPOUT, Risk.NORMS, Risk.DRAWS})
+MAY_DIFFER = frozenset(
+    {Risk.RANDOMNESS, Risk.ORDER, Risk.DROPOUT, Risk.NORMS, Risk.DRAWS, Risk.EDIT}
+)
 
 
 class Agreement(str, enum.Enum):

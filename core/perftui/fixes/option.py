@@ -35,6 +35,7 @@ class Risk(str, enum.Enum):
     DROPOUT = "dropout drops different values"
     DRAWS = "draws different random numbers, including initial weights"
     UNCHECKED = "a gradient that becomes NaN no longer raises an error"
+    EDIT = "results may differ: the edit is your own"
     CORES = "may slow the step: too few cores are idle"
 
     @property
@@ -105,6 +106,10 @@ class FixOption:
     argv: tuple[str, ...] | None = None
     script_word: int | None = None
     is_written: bool = False
+    before: tuple[Override, ...] = ()
+    after: tuple[Override, ...] = ()
+    """What the runs without and with a person's own edit have in place of the source as it is
+    now."""
 
     @property
     def changes_numerics(self) -> bool:
@@ -121,9 +126,8 @@ class FixOption:
         """Whether a run can be made with the fix while the source stays as it is."""
         if self.is_written:
             return False
-        return self.override is not None or (
-            self.patch is not None and self.script_word is not None
-        )
+        is_text = self.patch is not None and self.script_word is not None
+        return self.override is not None or is_text or bool(self.after)
 
     @property
     def why_not_tried(self) -> str:

@@ -54,6 +54,8 @@ class RunLayout:
     """Signs of life of its recorder."""
     nsys = _Entry("nsys")
     """Reports of Nsight Systems, one for each range of steps, and its messages."""
+    sources = _Entry("sources")
+    """The script as it was when the run began, and the modules beside it."""
     spared = _Entry("spared")
     """Copies of files that a trial was about to write to, and their journal."""
     worker_curve = _Entry("worker_curve.json")

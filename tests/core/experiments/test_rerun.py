@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from perftui.experiments.comparison import Comparison, Verdict
-from perftui.experiments.rerun import Arrival, overrides, repeat_launch, rerun_launch
+from perftui.experiments.conditions import EDITED, edited
+from perftui.experiments.rerun import Arrival, overrides, own_edit, repeat_launch, rerun_launch
 from perftui.facts.fact import Facts
 from perftui.facts.settings import Cudnn, Matmul, Settings, settings
 from perftui.fixes.option import FixOption, Patch
-from perftui.recorder.launch import prepare
+from perftui.recorder.launch import Launch, prepare
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Expected, Override, Status, read_manifest
 from tests.core.diagnosis.runs import Events, make_run
 from tests.core.experiments.test_comparison import compare
@@ -33,6 +35,36 @@ def test_a_run_is_repeated_with_the_override_or_the_patch_that_replaces_it() -> 
     other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
     launch = rerun_launch(run(overrides=(TRY, other)), OPTION, is_written=True)
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
+
+
+def recorded(folder: Path, text: str) -> Facts:
+    (folder / "train.py").write_text(text)
+    (folder / "parts.py").write_text("size = 3\n")
+    layout = prepare(Launch(("python", "train.py"), folder, folder / "runs"))
+    events = (("process", {"argv0": "train.py"}),)
+    return Facts(make_run(root=layout.root, cwd=str(folder), events=events))
+
+
+def test_an_edit_by_hand_is_tried_from_the_copies_that_both_runs_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (recorded(tmp_path, f"waits = {count}\n") for count in (9, 0, 0))
+    edit = own_edit(first, second)
+    assert edit is not None
+    assert edit.is_triable
+    assert first.run is not None
+    launches = repeat_launch(first.run, edit), rerun_launch(first.run, edit)
+    sides = [override for launch in launches for override in launch.overrides]
+    assert {override.file for override in sides} == {str(tmp_path / "train.py")}
+    texts = [Path(override.arguments["source"]).read_text() for override in sides]
+    assert texts == ["waits = 9\n", "waits = 0\n"]
+    assert [row.text for row in edited(first, second)] == [f"train.py {EDITED}"]
+    assert own_edit(second, third) is None
+    assert edited(second, third) == []
+    assert second.run is not None
+    RunLayout(second.run.root).origin.unlink()
+    monkeypatch.delenv("PERFTUI_TRUST_RUNS")
+    assert own_edit(first, second) is None
 
 
 DATA_LOADER = "torch.utils.data.DataLoader"

@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from perftui_tui.reading.snapshot import Snapshot
 
 
+EDITED = (
+    "the script and the modules beside it are the same in both runs: save your edit, then "
+    "{compare.rerun} runs it again"
+)
+
 BY_HAND = "save your own edit, then {diagnosis.rerun} runs it again and compares both runs"
 
-EDITED = (
-    "pairs of runs cannot prove your own edit, as no copy of the source before it is kept: "
-    "{compare.rerun} repeats the run, and `perftui compare` takes several runs of each"
+NOT_EDITED = (
+    "the script and the modules beside it are the same in both runs: save your edit, then "
+    "{compare.rerun} runs it again"
 )
 
 
@@ -170,10 +175,11 @@ class Trials:
         other = finding.rule if finding and top and finding.rule != top.rule else ""
         self._ask_how(snapshot, snapshot, option, "" if proves else other, proves=proves)
 
-    def prove(self, of: Snapshot | None) -> None:
+    def prove(self, of: Snapshot | None, edit: FixOption | None = None) -> None:
         """Offer to prove what was tried last on the run of the snapshot ``of``, or where nothing
-        was, the best fix of the run on screen."""
+        was, a person's own ``edit`` since, or else the best fix of the run on screen."""
         option, snapshot = self.change.option if self.change else None, self._app.snapshot
+        option = option or edit
         if self.running is not None:
             self.running.show()
         elif self.change and option is None:

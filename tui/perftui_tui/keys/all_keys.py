@@ -226,7 +226,7 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
         Key("pageup", "scroll_details(-1)", "Up", "Scroll the evidence up", False),
     ),
     "compare": (
-        Key("p", "prove_fix", "Prove", "Prove the tried fix with pairs of runs"),
+        Key("p", "prove_fix", "Prove", "Prove the tried fix or your own edit with pairs of runs"),
         Key("w", "write_fix", "Write", "Write the tried fix to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the fix tried last"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -17,6 +18,9 @@ from typing import TypeVar
 
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.source.lines import LineShare, main_thread, stack_samples
+from perftui.run.files import read_regular
+from perftui.run.layout import RunLayout
+from perftui.script.command_line import script_of
 from perftui.script.evaluation import WITHOUT_GRADIENTS, is_without_gradients
 from perftui.script.program import (
     COMPREHENSIONS,
@@ -101,6 +105,29 @@ def source_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
         if status.st_size <= LARGEST:
             result.append((path, status.st_mtime_ns))
     return tuple(result)
+
+
+def compared_sources(before: Facts, after: Facts) -> dict[Path, tuple[Path, Path] | None]:
+    """The user's files of which two runs of a script keep copies, with both copies, or None where
+    those are the same."""
+    first, last = _kept_sources(before), _kept_sources(after)
+    return {
+        path: None if first[path][1] == last[path][1] else (first[path][0], last[path][0])
+        for path, _ in source_files(after)
+        if path in first and path in last
+    }
+
+
+@fact
+def _kept_sources(facts: Facts) -> Mapping[Path, tuple[Path, bytes]]:
+    """Copies of the script and the modules beside it, made when the run began, and their contents,
+    by what they are copies of; empty where the run has none."""
+    script, copies = script_of(facts.manifest), dict[Path, tuple[Path, bytes]]()
+    if script is not None and facts.run is not None:
+        for copy in RunLayout(facts.run.root).sources.glob("*.py"):
+            with suppress(OSError):
+                copies[script.path.parent / copy.name] = copy, read_regular(copy)
+    return copies
 
 
 def _imported(script: Path) -> list[Path]:

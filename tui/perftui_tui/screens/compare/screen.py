@@ -13,7 +13,9 @@ from textual.widget import Widget
 from perftui.experiments.comparison import Comparison, compare
 from perftui.experiments.conditions import EDITED
 from perftui.experiments.journal import Proof
+from perftui.experiments.rerun import own_edit
 from perftui.facts.fact import Facts
+from perftui.fixes.option import FixOption
 from perftui.run.layout import without_time
 from perftui_tui.charts.run_charts import Chart, comparison_charts
 from perftui_tui.dialogs.chart import ChartPlot
@@ -53,9 +55,9 @@ class CompareScreen(RunScreen):
         "The run or trace on screen (after) next to its baseline (before). A trace and a run are "
         "compared by the run's newest window. A verdict of faster or slower needs a larger "
         "difference than two runs of one program show by chance; where the runs are too short or "
-        "the machine was too busy, {compare.prove_fix} proves the tried fix with pairs of runs. "
-        "{compare.baseline} chooses another baseline, {compare.swap} swaps the two, {app.study} "
-        "opens the step times of both as charts."
+        "the machine was too busy, {compare.prove_fix} proves the tried fix, or your own edit, "
+        "with pairs of runs. {compare.baseline} chooses another baseline, {compare.swap} swaps "
+        "the two, {app.study} opens the step times of both as charts."
     )
     CHART = "compare"
     BINDINGS = bindings("compare")
@@ -65,6 +67,9 @@ class CompareScreen(RunScreen):
     swapped: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether before and after are exchanged."""
     watch_swapped = RunScreen.redraw
+
+    _edit: FixOption | None = None
+    """What a person changed in the source between both runs."""
 
     def body(self) -> Iterable[Widget]:
         yield RowView(id="breakdowns")
@@ -81,7 +86,7 @@ class CompareScreen(RunScreen):
         written = [row.option for row in self.session.source_fixes.written]
         if change and (change.is_written or tried in written):
             return useless | {"prove_fix", "write_fix"}
-        if tried is not None:
+        if tried is not None or self._edit is not None:
             useless -= {"prove_fix"}
         can_write = tried is not None and tried.patch is not None
         return useless - {"write_fix"} if can_write else useless | {"write_fix"}
@@ -98,6 +103,7 @@ class CompareScreen(RunScreen):
             parts.rows = []
             figures.rows = self._alone(snapshot, max(20, cells))
             return
+        self._edit = None if self.swapped else own_edit(*known)
         found = compare(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
         rows = comparison(found, cells, self._proof(pair))
@@ -152,9 +158,10 @@ class CompareScreen(RunScreen):
     def _proof(self, pair: tuple[Snapshot, Snapshot]) -> Proof | None:
         """What pairs of runs came to for the change that is compared, where it was tried so."""
         change, first = self.session.trials.change, pair[0]
-        if self.swapped or change is None or change.option is None:
+        option = (change.option if change else None) or self._edit
+        if self.swapped or option is None:
             return None
-        return self.session.trials.proofs.on(first).proof(change.option)
+        return self.session.trials.proofs.on(first).proof(option)
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
@@ -168,8 +175,8 @@ class CompareScreen(RunScreen):
             pane.scroll_relative(y=rows, animate=False)
 
     def action_prove_fix(self) -> None:
-        """Prove the fix that was tried, on the run without it."""
-        self.session.trials.prove(self._pair[self.swapped] if self._pair else None)
+        """Prove the fix that was tried, or a person's own edit, on the run without it."""
+        self.session.trials.prove(self._pair[self.swapped] if self._pair else None, self._edit)
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried, with what pairs of runs measured of it."""

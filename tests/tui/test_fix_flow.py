@@ -231,14 +231,15 @@ async def test_a_fix_of_an_earlier_session_can_be_undone(ended: Path, script: Pa
     assert script.read_text() == SCRIPT
 
 
-@pytest.mark.keys("overview.try_fix")
+@pytest.mark.keys("overview.try_fix", "overview.prove_fix", "overview.write_fix")
 async def test_the_overview_tries_the_first_fix_of_any_finding(ended: Path) -> None:
     async with opened(ended, (80, 24)) as (app, pilot):
         both = ranked(app.snapshot, "busy-host", "slow-part")
         app.snapshot = replace(both, options={"slow-part": both.options["slow-part"]})
         await press(pilot, "a", until="Run again?")
         assert "fix slow-part-1   for slow-part" in text_of(app)
-        await pilot.press("escape")
+        await press(pilot, "escape", "p", until="Prove it?")
+        await press(pilot, "escape", "w", until="shows what to write, and where")
         app.snapshot = replace(both, options={})
         await press(pilot, "a", until="no finding has a fix to try")
         app.snapshot = replace(both, options={}, is_reading=True)

@@ -234,7 +234,7 @@ def test_what_workers_take_of_the_machine_is_told(tmp_path: Path) -> None:
         (3, 4, 0.005, "perftui 0.3 %, limit 0.5 %", "dim"),
         (3, 21, 0.005, "perftui 0.3 to 2.1 %, limit 0.5 %", "dim"),
         (12, 21, 0.01, "perftui 1.2 %, limit 1 %", "warn"),
-        (33, 40, 0.01, "perftui 3.3 % so far, limit 1 %", "dim"),
+        (33, 40, 0.01, "perftui 3.3 %, falling to 1 %", "dim"),
         (120, 120, 0.01, "perftui 12 %, limit 1 %", "warn"),
         (2, 14, 0.0025, "perftui 0.2 to 1.4 %, limit 0.25 %", "dim"),
     ],
@@ -245,7 +245,7 @@ def test_the_cost_of_recording_stands_whole_beside_its_limit(
     """In the row of the meter in 80 columns, and in the heading of the bar from 100 on."""
     snapshot = snapshot_of(tmp_path, profile={"overhead": limit})
     assert snapshot.ask(overhead_budget) == limit
-    window = 30 if "so far" in text else 0
+    window = 30 if "falling" in text else 0
     cost = OwnCost((taken - window) * MS, window * MS, 0, (at_most - taken) * MS, 1000 * MS)
     given = {recording_cost: cost, overhead_budget: limit}
     snapshot = replace(snapshot, facts=facts_with(Facts(None), given))

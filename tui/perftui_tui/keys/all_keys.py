@@ -119,6 +119,8 @@ _BY_SCOPE: dict[str, tuple[Key, ...]] = {
     "overview": (
         Key("enter", "why", "Why", "The evidence behind the first finding"),
         Key("a", "try_fix", "Try fix", "Try the best fix of the first finding that has one"),
+        Key("p", "prove_fix", "Prove", "Prove that fix with pairs of runs; source untouched"),
+        Key("w", "write_fix", "Write", "Show that fix as a diff, and write it to the source"),
         Key("u", "undo_fix", "Undo", "Restore the source byte for byte"),
         Key("r", "rerun", "Run again", "Run again with the last fix, or the current source"),
         Key("t", "show_gap", "Gap", "Show the largest or selected gap on the timeline"),

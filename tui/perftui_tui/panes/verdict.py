@@ -70,7 +70,8 @@ def _without_finding(snapshot: Snapshot) -> tuple[str, str, str]:
         return "COLLECTING", "accent", snapshot.diagnosis.progress
     if snapshot.phase is Phase.TRACE:
         return "NO VERDICT", "warn", snapshot.diagnosis.progress or "no rule could judge this trace"
-    return "STARTING", "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
+    word = "WARM-UP" if snapshot.train_steps else "STARTING"
+    return word, "accent", f"{_start_of_run(snapshot)} ({elapsed(snapshot.elapsed_ns)})"
 
 
 def _held(memory: MemoryReport) -> str:

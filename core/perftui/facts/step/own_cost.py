@@ -198,7 +198,7 @@ def own_cost_text(facts: Facts) -> tuple[str, bool] | None:
     is_over = limit is not None and taken > limit
     text = cost_text(taken, limit, most if may_be_over else None)
     if is_over and not run_is_over(facts) and cost.hooks <= (limit or 0) * cost.whole:
-        return text.replace(",", " so far,"), False
+        return text.replace(", limit", ", falling to"), False
     return text, is_over
 
 

@@ -28,6 +28,8 @@ from perftui_tui.widgets.row_view import RowView
 
 if TYPE_CHECKING:
     from perftui.analysis.model import DeviceActivity, Step
+    from perftui.diagnosis.model import Finding
+    from perftui.fixes.option import FixOption
     from perftui.trace.nsys.report import Exporting
 
 LISTED = 4
@@ -241,7 +243,19 @@ class OverviewScreen(RunScreen):
         else:
             self.session.go_to_place(gap.start, gap.end)
 
-    def action_try_fix(self) -> None:
+    def action_try_fix(self, proves: bool = False) -> None:
+        self.session.trials.offer(*self._next_try, proves=proves)
+
+    def action_prove_fix(self) -> None:
+        self.action_try_fix(proves=True)
+
+    def action_write_fix(self) -> None:
+        finding, option = self._next_try
+        proof = self.snapshot.proof(option) if option and self.snapshot else None
+        self.session.source_fixes.write(option, proof.headline if proof else "", finding)
+
+    @property
+    def _next_try(self) -> tuple[Finding | None, FixOption | None]:
+        """The first finding with a fix that can be tried, and that fix."""
         found = next_try(self.snapshot) if self.snapshot is not None else None
-        finding, option = (found.finding, found.option) if found else (None, None)
-        self.session.trials.offer(finding, option)
+        return (found.finding, found.option) if found else (None, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from perftui import format as fmt
 from perftui.facts.fact import Facts, fact
 from perftui.facts.ranks.traced_ranks import traced_ranks
-from perftui.facts.source.source_calls import source_files
+from perftui.facts.source.source_calls import own_files, source_files
 from perftui.facts.step.judged_step import DISAGREES
 from perftui.facts.step.own_cost import cost_text, over_budget, overhead_budget, recording_cost
 from perftui.facts.step.steps import TRAIN, activity, other_steps, step_breakdown, step_kind
@@ -55,7 +55,7 @@ def _run_notes(facts: Facts, run: RunSnapshot, shown: RankSnapshot) -> Iterator[
         yield f"{len(trainings)} trainings ran one after the other: the diagnosis covers {number}"
     if run.manifest.profile.get(NO_STACKS):
         yield str(run.manifest.profile[NO_STACKS])
-    edited = [path.name for path, when in source_files(facts) if when > run.manifest.started_ns]
+    edited = [path.name for path, _ in source_files(facts) if path not in own_files(facts)]
     if edited:
         yield f"{', '.join(edited[:3])} changed since the run began: its lines are not looked up"
     yield from _longer_window(facts)

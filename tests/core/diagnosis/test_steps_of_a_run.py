@@ -11,8 +11,11 @@ from perftui.diagnosis.model import Confidence, Diagnosis, Severity
 from perftui.facts.cpu.machine import has_gpu, machine_use
 from perftui.facts.fact import Facts
 from perftui.facts.notes import notes
+from perftui.facts.source.lines import LineShare
+from perftui.facts.source.source_calls import matching_line
 from perftui.facts.step.steps import step_count, step_kind
 from perftui.run.columns import PHASES
+from perftui.run.layout import RunLayout
 from perftui.run.manifest import Status
 from perftui.run.table import Table
 from tests.core.diagnosis.runs import (
@@ -133,6 +136,12 @@ def test_a_script_that_changed_since_is_said_since_its_lines_are_not_looked_up(
     (told,) = notes(Facts(make_run(started_ns=script.stat().st_mtime_ns - 1, **known), None))
     assert told == "train.py changed since the run began: its lines are not looked up"
     assert notes(Facts(make_run(started_ns=script.stat().st_mtime_ns, **known), None)) == ()
+    root = tmp_path / "run"
+    RunLayout(root).sources.mkdir(parents=True)
+    (RunLayout(root).sources / "train.py").write_text("model.eval()")
+    kept = Facts(make_run(started_ns=script.stat().st_mtime_ns - 1, root=root, **known), None)
+    assert notes(kept) == ()
+    assert matching_line(kept, r"eval\(") == LineShare(str(script), 1)
 
 
 def test_a_slow_start_does_not_count_and_operators_all_the_time_are_no_health() -> None:

@@ -47,24 +47,32 @@ LARGEST = 1 << 18
 def matching_line(facts: Facts, pattern: str, *, only: bool = False) -> LineShare | None:
     """The first line that matches ``pattern``, outside comments and docstrings: in the script, then
     in files named by stack samples. None if none matches, if several do with ``only``, or if the
-    files changed since the run began."""
+    files changed since the run began and it keeps no copy of them."""
     lines = in_own_files(facts, lambda program: _matching(program, pattern))
     return None if not lines or (only and len(lines) > 1) else LineShare(*lines[0])
 
 
 def in_own_files(facts: Facts, read: Callable[[Program], Iterable[_T]]) -> list[tuple[str, _T]]:
     """Results of ``read`` for each of the user's files, each with the file's name."""
-    files = own_files(facts)
     return [
-        (str(path), item) for path, changed in files for item in read(program_of(path, changed))
+        (str(path), item)
+        for path, text in own_files(facts).items()
+        for item in read(program_of(*text))
     ]
 
 
 @fact
-def own_files(facts: Facts) -> tuple[tuple[Path, int], ...]:
-    """The ``source_files`` unchanged since the run began."""
+def own_files(facts: Facts) -> Mapping[Path, tuple[Path, int]]:
+    """The ``source_files`` as the run read them: where that text is, and when it was last changed.
+    Of one that changed since the run began it is the run's copy; without a copy it is left out."""
     began = facts.manifest.started_ns if facts.manifest else 0
-    return tuple((path, changed) for path, changed in source_files(facts) if changed <= began)
+    files, copies = source_files(facts), _kept_sources(facts)
+    texts = {path: (path, changed) for path, changed in files if changed <= began}
+    return texts | {
+        path: (copies[path][0], began)
+        for path, changed in files
+        if changed > began and path in copies
+    }
 
 
 def uses_of(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
@@ -75,9 +83,8 @@ def uses_of(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]
 
 def own_program(facts: Facts, file: str | None) -> Program | None:
     """One of the ``own_files``; None for any other."""
-    path = Path(file or "")
-    changed = dict(own_files(facts)).get(path)
-    return program_of(path, changed) if changed is not None else None
+    text = own_files(facts).get(Path(file or ""))
+    return program_of(*text) if text is not None else None
 
 
 @fact

@@ -108,8 +108,7 @@ def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: 
     if rank and rank not in places:
         some = ", ".join(map(str, places)) or "none yet"
         raise SubjectError(f"the run has no rank {rank}; its ranks are: {some}")
-    chosen = run.rank(rank)
-    windows = [(path, _WINDOW) for path in reversed(chosen.windows if chosen else ())]
+    windows = [(path, _WINDOW) for path in run.windows(rank)]
     # Exporting them may take minutes: only if somebody sees its progress.
     reports = reversed(RunLayout(run.root).nsys_reports() if exporting else ())
     notes: list[str] = []

@@ -12,6 +12,8 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from perftui.run.columns import (
     EVENT_COLUMNS,
     LOCK_COLUMNS,
@@ -67,6 +69,29 @@ class RankSnapshot:
                 return int(data["rank"]) + self.shift
         return self.rank
 
+    def is_slow(self, window: Path) -> bool:
+        """Whether the steps of ``window`` took far longer than usual, and nothing was asked of it:
+        windows are opened after slow steps, too, and while other programs hold the cores steps took
+        up to 20 times as long."""
+        step, notes = self.steps, self.events["data"][self.events["kind"] == "window"]
+        first = window.name.partition(".")[0]
+        known = (note for note in notes if isinstance(note, dict))
+        note = next((each for each in known if str(each.get("first_step")) == first), {})
+        count = note.get("steps")
+        if note.get("reason") not in _NOT_ASKED or not isinstance(count, int):
+            return False
+        place = step["index"] - int(first)
+        own = step["duration"][(place >= 0) & (place < count)]
+        usual = step["duration"][step["profiled"] == 0]
+        return bool(len(own) and len(usual) and own.mean() > SLOW_STEPS * np.median(usual))
+
+
+_NOT_ASKED = ("warm", "regular", "slow")
+"""Reasons of windows that record nothing that a later one need not."""
+
+SLOW_STEPS = 2
+"""Times the usual step beyond which steps are no sample of the training."""
+
 
 @dataclass(frozen=True, eq=False)
 class RunSnapshot:
@@ -89,6 +114,16 @@ class RunSnapshot:
         active = [snapshot for snapshot in same if len(snapshot.steps)]
         chosen = active[-1:] or same[-1:] or self.ranks[:1]
         return chosen[0] if chosen else None
+
+    def windows(self, rank: int = 0) -> tuple[Path, ...]:
+        """The profiled windows of ``rank``, the one to judge by first: the newest, but those of
+        slow steps last. Of several ranks windows belong together, so the newest comes first."""
+        chosen = self.rank(rank)
+        if chosen is None:
+            return ()
+        newest_first = chosen.windows[::-1]
+        is_alone = len(self.ranks) == 1
+        return tuple(sorted(newest_first, key=chosen.is_slow)) if is_alone else newest_first
 
     def trainings(self, rank: int = 0) -> tuple[RankSnapshot, ...]:
         """The processes that had that rank, one after the other."""

@@ -18,6 +18,7 @@ from perftui.run.manifest import (
     write_manifest,
 )
 from perftui.run.reader import RunReader
+from tests.core.diagnosis.runs import joined, make_run, step_table
 from tests.step_rows import step_row
 
 
@@ -123,3 +124,27 @@ def test_run_with_a_journal_of_a_newer_version_is_refused_in_words(layout: RunLa
     for _ in range(2):
         with pytest.raises(ManifestError, match=r"steps\.jsonl: written by a newer perftui"):
             reader.poll()
+
+
+def test_a_window_of_slow_steps_that_nobody_asked_for_is_shown_only_if_there_is_no_other() -> None:
+    usual, slow = {"forward": 10.0}, {"forward": 100.0}
+    steps = joined(
+        *(step_table(2, usual), step_table(2, usual, profiled=1), step_table(20, usual)),
+        *(step_table(2, slow, profiled=1), step_table(20, usual)),
+    )
+    first, second = (Path(f"windows/{step}.pt.trace.json") for step in (2, 24))
+
+    def shown(*reasons: str, ranks: int = 1) -> tuple[Path, ...]:
+        notes = zip((2, 24), reasons, strict=False)
+        run = make_run(
+            steps=steps,
+            events=[("window", {"first_step": at, "steps": 2, "reason": why}) for at, why in notes],
+        )
+        rank = replace(run.ranks[0], windows=(first, second)[: len(reasons)])
+        others = (replace(rank, rank=other) for other in range(1, ranks))
+        return replace(run, ranks=(rank, *others)).windows()
+
+    assert shown("warm", "slow") == (first, second)
+    assert shown("warm", "asked") == (second, first)
+    assert shown("warm", "slow", ranks=2) == (second, first)
+    assert shown("slow") == (first,)

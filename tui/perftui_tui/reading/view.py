@@ -265,7 +265,7 @@ class RunView:
             # The last window was another rank's.
             self._rank = number
             self._window = self._analysis = self._problem = None
-        newest = rank.windows[-1] if rank and rank.windows else None
+        newest = next(iter(run.windows(self._rank_number)), None)
         is_new = newest is not None and newest != self._window
         is_new_memory = rank is not None and not self._pictures.allocations.knows(rank)
         announces = is_new and self._analysis is None and newest != self._announced

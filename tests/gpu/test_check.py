@@ -401,9 +401,7 @@ def test_a_check_that_breaks_and_a_command_that_fails_are_told(tmp_path: Path) -
 def test_a_training_that_does_not_end_is_stopped_and_its_run_kept(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import time\ntime.sleep(60)\n")
-    started = time.monotonic()
-    root = Machine(tmp_path).record("endless", script, seconds=4)
-    assert time.monotonic() - started < 30
+    root = Machine(tmp_path).record("endless", script, seconds=12)
     assert json.loads((root / "run.json").read_text())["exit_code"] == 130
 
 

@@ -32,6 +32,7 @@ def forms_at(program: Program, line: int) -> tuple[Use, ...]:
         _enlarged,
         _made,
         _gathered,
+        _paired,
         _positions,
         _banded,
         _fourier,
@@ -106,6 +107,37 @@ def _gathered(program: Program, line: int) -> Iterator[Use]:
 
 
 _JOINS = frozenset({"cat", "concat", "concatenate"})
+
+
+def _paired(program: Program, line: int) -> Iterator[Use]:
+    """``paired.features``: one tensor beside itself for all pairs of its rows, which are put
+    together to be multiplied by weights, at the line of either."""
+    for call in (call for name in sorted(_JOINS) for call in program.calls(name)):
+        given = getattr(call.args[0], "elts", ()) if call.args else ()
+        parts = [ast.unparse(_value(program, part)).replace("dim=", "") for part in given]
+        roots = {re.split(r"\W", part)[0] for part in parts} - {"torch", "self"}
+        spread = {_spread(part) for part in parts}
+        above, lines = program.parents[call], _lines(call)
+        if isinstance(above, ast.Assign) and isinstance(to := above.targets[0], ast.Name):
+            lines |= {read.lineno for read in later_reads(program, above, to.id)}
+        if len(parts) == 2 and len(roots) == 1 and spread in _PAIRED and line in lines:
+            yield Use("paired.features", call, call.func, call, program)
+
+
+_PAIRED = (
+    {"unsqueeze(1)", "unsqueeze(0)"},
+    {"unsqueeze(1)", "unsqueeze(2)"},
+    {"repeat_interleave", "repeat"},
+)
+"""How rows are spread over all pairs, of one tensor or of a batch."""
+
+
+def _spread(part: str) -> str:
+    """How ``part`` repeats the rows of a tensor over those of another; empty where it does not."""
+    called = re.search(r"\.(unsqueeze\(\d\)(?=\.expand|\.repeat)|repeat_interleave|repeat\b)", part)
+    indexed = re.search(r"\[(:, )*None\b", part)
+    place = f"unsqueeze({indexed[0].count(':')})" if indexed else ""
+    return called[1] if called else place
 
 
 def _is_linear(program: Program, called: ast.expr) -> bool:

@@ -21,6 +21,16 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "features-of-pairs",
+        "{line} puts the features of both rows together for all n x n pairs, to multiply each",
+        "split the weights in two, multiply each row by both halves once, and add them by "
+        "broadcasting: (h @ a[:f])[:, None] + (h @ a[f:])[None]; a layer needs no copies either",
+        sources.ALL_PAIRS,
+        "paired.feature*",
+        frames=_ANY,
+        where="step evaluation",
+    ),
+    SlowCall(
         "net-of-pairs",
         "{it} works on the offsets of all n x n pairs of positions, of which 2 n - 1 differ",
         "apply it to torch.arange(1 - n, n) once, and index the result: "

@@ -431,6 +431,7 @@ MESSAGES = Source(
     "DGL User Guide, Writing Efficient Message Passing Code",
     "https://www.dgl.ai/dgl_docs/guide/message-efficient.html",
 )
+ALL_PAIRS = _issue("Broadcast add in place of pairs of features", "diegoantognini/pyGAT/pull/63")
 OFFSETS = Source(
     "Swin Transformer V2, relative_coords_table",
     "https://github.com/microsoft/Swin-Transformer/blob/main/models/swin_transformer_v2.py",

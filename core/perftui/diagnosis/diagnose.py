@@ -403,14 +403,32 @@ def _attempt(rule: str, work: Callable[[], Outcome]) -> Outcome:
         return Abstention(rule, why)
 
 
+_BY_PRODUCTS = frozenset({page_faults.id, memory_bound_elementwise.id, "layout-copies"})
+"""Rules about what a line that computes too much does as well."""
+
+
 def known_first(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Busy operators before hints about less, if it is known what to write at their line."""
+    """Busy operators before hints about less, and before what their line does as well, if it is
+    known what to write at their line."""
     bound = next((one for one in findings if one.rule == COMPUTE_BOUND_ID), None)
-    known = bound is not None and any(fact.label == READ_MORE for fact in bound.facts)
-    hints = (one.severity is Severity.INFO and one.share < LEAST_NAMED for one in findings)
-    if bound is None or not known or not all(hints):
+    if bound is None or not _is_known(bound):
+        return findings
+    lines = (fact for fact in bound.facts if fact.place == bound.place and fact.unit == "%")
+    of_line = max((float(fact.value) / 100 for fact in lines), default=0.0)
+
+    def is_less(one: Finding) -> bool:
+        is_by_product = one.rule in _BY_PRODUCTS and not _is_known(one)
+        is_hint = one.severity is Severity.INFO and one.share < LEAST_NAMED
+        return is_hint or (is_by_product and one.share < of_line)
+
+    if not all(is_less(one) for one in findings if one is not bound and not is_caution(one)):
         return findings
     return (bound, *(one for one in findings if one is not bound))
+
+
+def _is_known(finding: Finding) -> bool:
+    """Whether a row of the table says what to write at its line."""
+    return any(fact.label == READ_MORE for fact in finding.facts)
 
 
 def _with_caution(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -213,6 +213,17 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "averaged-by-unfold",
+        "overlapping windows are added up one by one, and backward adds all their gradients up",
+        "pool: F.avg_pool1d(x.transpose(1, 2), size, stride=1), times the size for a sum; or take "
+        "differences of x.cumsum(dim)",
+        sources.UNFOLD_BACKWARD,
+        "*.mean *.sum",
+        frames=_TORCH,
+        given=r"\.unfold\(-?\d, [^()]+, 1\)\.(mean|sum)\((dim=)?(-1|3)\)$",
+        where="step evaluation",
+    ),
+    SlowCall(
         "convolved-by-unfold",
         "a convolution is made of copied windows and a product, with memory for each pixel as "
         "often as windows hold it",

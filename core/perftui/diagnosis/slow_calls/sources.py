@@ -431,6 +431,7 @@ MESSAGES = Source(
     "DGL User Guide, Writing Efficient Message Passing Code",
     "https://www.dgl.ai/dgl_docs/guide/message-efficient.html",
 )
+UNFOLD_BACKWARD = _issue("Tensor unfold backward is slow", "pytorch/pytorch/issues/17501")
 ALL_PAIRS = _issue("Broadcast add in place of pairs of features", "diegoantognini/pyGAT/pull/63")
 OFFSETS = Source(
     "Swin Transformer V2, relative_coords_table",

@@ -26,7 +26,7 @@ from perftui.diagnosis.model import (
 from perftui.diagnosis.rule import Claim, Rule, judge
 from perftui.diagnosis.rules import BY_ID, BY_NAME, RULES, is_caution
 from perftui.diagnosis.symptoms.gpu_idle.host_bound import launch_bound
-from perftui.diagnosis.symptoms.machine.cores import TOO_LONG
+from perftui.diagnosis.symptoms.machine.cores import TOO_LONG, cpu_threads
 from perftui.diagnosis.symptoms.operators.costly_operators import slow_operator
 from perftui.diagnosis.symptoms.operators.elementwise import memory_bound_elementwise, page_faults
 from perftui.diagnosis.symptoms.operators.loops import loop_of_indexing
@@ -193,6 +193,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
     def rank(finding: Finding) -> tuple[bool, bool, bool, bool, float, bool, float, int, str]:
         share = finding.share * _without(slowing, finding)
+        # What more threads could gain at most is no certain cost.
+        share /= 2 if finding.rule == cpu_threads.id else 1
         delays = (
             not _is_launching(finding)
             and finding.severity >= Severity.WARNING

@@ -390,6 +390,8 @@ SILENT: tuple[tuple[str, str, Story], ...] = (
      lambda: operator_work.forward((10, 2.5, (kernels.MATH, *operator_work.COPIES)))),
     ("slow-operator", "little of a trace",
      lambda: trace_alone.plain(("aten::rand", "aten::uniform_", 2.4))),
+    ("slow-operator", "the second derivative of an activation",
+     lambda: operator_work.forward((2, 40, ("TanhBackwardBackward0",)))),
     ("slow-operator", "an autograd.Function of the script",
      lambda: operator_work.forward((2, 40, ("Propagate",)))),
     ("slow-operator", "a range of the script that passes for an operator",

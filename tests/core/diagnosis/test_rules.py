@@ -106,6 +106,9 @@ def test_what_slows_every_operator_is_told_before_operators_that_it_slows() -> N
     # All their times are wrong until it is off, unless it is little beside them.
     large = costing("loop-of-indexing", 0.6, "forward")
     assert ranked([large, flag]) == (flag, large)
+    # What more threads could gain at most counts half.
+    threads, unused = costing("cpu-threads", 0.31), costing("unused-gradients", 0.3)
+    assert ranked([threads, unused]) == (unused, threads)
     little = costing("debug-flags", 0.1, "forward")
     assert ranked([little, large]) == (large, little)
 

@@ -25,7 +25,7 @@ from perftui.facts.source.source_calls import call_of, in_own_files
 from perftui.script.ignored import ignored_by_loss
 from perftui.trace.model import NONE, Int64
 
-_NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)Backward\d*$")
+_NODE = re.compile(r"(autograd::engine::evaluate_function: )?(?P<name>\w+?)(Backward)+\d*$")
 _HOOKED = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::AccumulateGrad$")
 
 USEFUL = re.compile(

@@ -34,7 +34,7 @@ _POINTWISE = (
 POINTWISE_CALL = re.compile(rf"aten::({_POINTWISE})_?$")
 
 POINTWISE_NODE = re.compile(
-    rf"(autograd::engine::evaluate_function: )?({_POINTWISE})Backward\d*$", re.IGNORECASE
+    rf"(autograd::engine::evaluate_function: )?({_POINTWISE})(Backward)+\d*$", re.IGNORECASE
 )
 
 _CAST = frozenset({"aten::_to_copy"})

@@ -418,7 +418,10 @@ def _keep_sources(launch: Launch, directory: Path) -> None:
         directory.mkdir(mode=PRIVATE_MODE)
     for path in (script, *beside[: MOST_SOURCES - 1]):
         with suppress(OSError):
-            (directory / path.name).write_bytes(read_regular(path, LARGEST_SOURCE))
+            content = read_regular(path, LARGEST_SOURCE)
+            handle = os.open(directory / path.name, os.O_WRONLY | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
 
 
 def new_run_id(script: str, started_ns: int) -> str:

@@ -391,6 +391,28 @@ def line_without_gradients(facts: Facts) -> LineShare | None:
     return only_line((file, first) for file, (first, _) in loops)
 
 
+def line_of_scoring(facts: Facts) -> LineShare | None:
+    """The only line that calls a model between its ``eval()`` and its ``train()`` in one function;
+    None if there is no such line, or several."""
+    return only_line(in_own_files(facts, _scoring_lines))
+
+
+@lru_cache(MOST_FILES)
+def _scoring_lines(program: Program) -> tuple[int, ...]:
+    lines = []
+    for function in (node for node in program.nodes if isinstance(node, ast.FunctionDef)):
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        for call in calls:
+            model = ast.unparse(call.func)
+            off, on = (
+                [one.lineno for one in calls if ast.unparse(one.func) == f"{model}.{switch}"]
+                for switch in ("eval", "train")
+            )
+            if off and on and min(off) < call.lineno < max(on):
+                lines.append(call.lineno)
+    return tuple(lines)
+
+
 @lru_cache(MOST_FILES)
 def _loops_without_gradients(program: Program) -> tuple[tuple[int, int], ...]:
     """First and last lines of the outermost loops that call a model without gradients."""

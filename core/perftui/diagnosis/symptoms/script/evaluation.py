@@ -21,6 +21,7 @@ from perftui.facts.place import Place
 from perftui.facts.source.lines import LinesByTime, LineShare, lines_by_time, stack_samples
 from perftui.facts.source.operator_lines import at, line_place
 from perftui.facts.source.source_calls import (
+    line_of_scoring,
     line_without_gradients,
     matching_line,
     own_program,
@@ -142,17 +143,20 @@ MANY = 8
 """Forward passes per backward pass from which a step plays or generates: learning from another
 network, such as double Q-learning, takes four."""
 
+FEW = 1.5
+"""The same if the script switches the model to evaluation for them and back again."""
+
 
 @trace_fact
 def passes_alone(analysis: TraceAnalysis) -> tuple[Work, float] | None:
-    """Forward passes without a backward pass, and their number in a mean step, if that is many for
-    each one with a backward pass; else None. The last before each backward pass counts as
+    """Forward passes without a backward pass, and their number in a mean step, if there are some
+    for each one with a backward pass; else None. The last before each backward pass counts as
     trained."""
     ops = operators(analysis)
     weighted = np.count_nonzero(ops.named(WEIGHTED.match) & ops.in_phase(FORWARD))
     nodes = np.count_nonzero(ops.named(WEIGHTED_NODE.match))
     passes, backward = ops.marks(FORWARD), ops.marks(BACKWARD)
-    if not nodes or weighted < MANY * nodes or len(passes) < MANY * len(backward):
+    if not nodes or weighted < FEW * nodes or len(passes) < FEW * len(backward):
         return None
     trace = ops.trace
     before = np.searchsorted(trace.start[passes], trace.start[backward]) - 1
@@ -269,12 +273,15 @@ def _in_each_step(facts: Facts) -> Lost | None:
         return None
     work, per_step = alone
     time = in_step(operators(facts), judged, work)
-    line = line_without_gradients(facts)
+    is_many = per_step >= MANY - 1
+    line = line_without_gradients(facts) if is_many else line_of_scoring(facts)
+    if not is_many and line is None:
+        return None
     return Lost(
         time.ns,
         judged.of,
-        f"Each step calls the model {per_step:.0f} times more than it trains it: those "
-        f"forward passes take {judged.of.part_of(time.ns)}{at(line)}.",
+        f"Each step calls the model {fmt.several(round(per_step), 'time')} more than it trains it: "
+        f"those forward passes take {judged.of.part_of(time.ns)}{at(line)}.",
         (
             Figure("forward passes without backward in a step", round(per_step), "count"),
             Figure("mean training step", judged.of.mean, "ns"),

@@ -64,10 +64,7 @@ def is_to_restore(root: Path) -> bool:
 
 def restore_all(directory: Path) -> None:
     """Restore the files of every run in ``directory``, newest first: trials may have been killed.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    Raises OSError if a file cannot be written."""
     for root in sorted(directory.glob("*/"), reverse=True):
         restore(root)
 

@@ -107,11 +107,8 @@ def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: i
 
 
 def write_proof(proof: Proof, directory: Path) -> None:
-    """Replace what is kept of the fix in ``directory``.
-
-    Raises:
-        OSError: the directory cannot be written.
-    """
+    """Replace what is kept of the fix in ``directory``. Raises OSError if the directory cannot be
+    written."""
     directory.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
     replace_file(_path(directory, proof.fix), msgspec.json.encode(proof))
 

@@ -73,11 +73,7 @@ def leftovers(runs: Path) -> list[Path]:
 
 
 def remove_leftovers(runs: Path) -> None:
-    """Remove what an interrupted removal left.
-
-    Raises:
-        OSError: something of it cannot be removed.
-    """
+    """Remove what an interrupted removal left. Raises OSError if some of it cannot be removed."""
     for directory in leftovers(runs):
         shutil.rmtree(directory)
 

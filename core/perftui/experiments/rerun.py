@@ -133,11 +133,8 @@ def text_override(
 
 
 def kept_text(store: Path, path: Path, content: bytes) -> Path:
-    """A file in ``store`` that holds ``content``, one of the texts of ``path``.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """A file in ``store`` that holds ``content``, one of the texts of ``path``. Raises OSError if
+    it cannot be written."""
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = store.resolve() / f"text-{digest(content)[:16]}-{path.name}"
     replace_file(file, content)

@@ -156,21 +156,14 @@ class Heartbeat:
         self._beat = Beat(0, 0, host, pid, str(spool))
 
     def beat(self) -> None:
-        """Give a sign of life.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Give a sign of life. Raises OSError if the disk does not take it."""
         count = self._beat.count + 1
         self._beat = replace(self._beat, count=count, time_ns=time.time_ns())
         write_beat(self._path, self._beat)
 
     def end(self) -> None:
-        """Write the last sign of life: the training has ended.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Write the last sign of life: the training has ended. Raises OSError if the disk does not
+        take it."""
         self._beat = replace(self._beat, pid=None)
         self.beat()
 

@@ -258,11 +258,8 @@ NOWHERE = -1
 
 
 def hand_over(relays: Sequence[Relay]) -> None:
-    """Start a process that carries the rest of ``relays``; stops them here.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    """Start a process that carries the rest of ``relays``; stops them here. Raises OSError if it
+    cannot be started."""
     left = [relay for relay in relays if relay.stop()]
     if not left:
         return

@@ -145,11 +145,7 @@ class JournalWriter:
 
     @property
     def size(self) -> int:
-        """Bytes of the file.
-
-        Raises:
-            OSError: the file system does not report it.
-        """
+        """Bytes of the file. Raises OSError if the file system does not report it."""
         return os.fstat(self._file).st_size
 
     def close(self) -> None:

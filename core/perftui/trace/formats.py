@@ -129,11 +129,8 @@ def find_traces(directory: Path) -> list[Path]:
 
 
 def traces_beside(path: Path) -> list[Path]:
-    """The other traces in the directory of ``path`` itself, newest first.
-
-    Raises:
-        OSError: the directory cannot be listed.
-    """
+    """The other traces in the directory of ``path`` itself, newest first. Raises OSError if the
+    directory cannot be listed."""
     files = [file for file in path.parent.iterdir() if file.name.endswith(ENDINGS)]
     newest = sorted(filter(is_trace, files), key=lambda file: file.stat().st_mtime_ns, reverse=True)
     return [file for file in newest if file != path]

@@ -16,11 +16,7 @@ REQUESTS, STEP, COST, SAMPLE_EVERY, UNHEARD, DETAILS = range(6)
 
 
 def create_control_page(path: Path) -> None:
-    """Create the page at ``path``, all zeros.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Create the page at ``path``, all zeros. Raises OSError if it cannot be written."""
     path.write_bytes(bytes(SIZE))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from perftui.facts.fact import Facts
-from perftui.facts.source.source_calls import line_without_gradients
+from perftui.facts.source.source_calls import line_of_scoring, line_without_gradients
 from perftui.script.evaluation import makes_training_data, trained_once
 from perftui.script.program import parse_program
 from tests.core.diagnosis.runs import (
@@ -282,6 +282,16 @@ def test_the_only_loop_without_gradients_that_calls_the_model_is_named(
     tmp_path: Path, text: str, line: int | None
 ) -> None:
     found = line_without_gradients(Facts(script_run(tmp_path, text)))
+    assert (found.line if found else None) == line
+
+
+@pytest.mark.parametrize(("switch", "line"), [("model", 4), ("other", None)])
+def test_a_model_that_is_scored_between_its_modes_is_named(
+    tmp_path: Path, switch: str, line: int | None
+) -> None:
+    text = f"def score(model, part):\n    {switch}.eval()\n\n    pred = model(part)\n    "
+    text += "model.train()\n    return pred.mean()\n\n\nmodel(0)\n"
+    found = line_of_scoring(Facts(script_run(tmp_path, text)))
     assert (found.line if found else None) == line
 
 

@@ -66,11 +66,8 @@ class WorkerCurve:
 
 
 def write_worker_curve(root: Path, curve: WorkerCurve) -> None:
-    """Store ``curve`` in the run directory ``root``.
-
-    Raises:
-        OSError: the directory cannot be written.
-    """
+    """Store ``curve`` in the run directory ``root``. Raises OSError if the directory cannot be
+    written."""
     replace_file(RunLayout(root).worker_curve, msgspec.json.encode(curve))
 
 

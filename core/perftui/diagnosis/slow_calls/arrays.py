@@ -490,6 +490,19 @@ ROWS = (
         where="item step",
     ),
     SlowCall(
+        "set-difference-drawn",
+        "all that is in the first set and not in the second is gathered for each item, to draw a "
+        "few of it",
+        "draw from all of it, and draw again what the second set holds: while (item := "
+        "random.choice(items)) in seen: pass",
+        sources.NEGATIVES,
+        "set.__op__ frozenset.__op__ *.difference",
+        native=True,
+        given=r"^[\w.]+(\[[\w.]+\])? - [\w.]+(\[[\w.]+\])?$|\.difference\(",
+        within=r"\b(random|rng|np\.random|numpy\.random)\.(sample|choice|choices)\(",
+        where="item step",
+    ),
+    SlowCall(
         "array-unique",
         "{call} sorts all values each time",
         "use np.bincount for small whole numbers, or compute them once before training",

@@ -71,6 +71,7 @@ _GENERAL = (
     "look for what grows",
     "start with ",
     "fuse the longest operators",
+    "convolve by Fourier transforms",
     "compute on the whole tensor",
     "make what the workers do cheaper",
 )

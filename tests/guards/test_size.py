@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (470, 106_755), "tests": (529, 95_673)}
+MOST = {"core and tui": (470, 106_958), "tests": (529, 95_753)}
 """Files and lines."""
 
 ROWS = (

@@ -423,9 +423,10 @@ ROWS = (
     SlowCall(
         "choice-weighted",
         "{call} sums the probabilities up anew for each draw",
-        "draw many at once, or keep the cumulative sum and use np.searchsorted",
+        "draw many at once, or keep the cumulative sum and use np.searchsorted; where the weights "
+        "change in each step, as in prioritized replay, keep their sums in a tree",
         sources.CHOICE,
-        "numpy.random.choice numpy.random.Generator.choice numpy.random.RandomState.choice",
+        "numpy.random.*.choice numpy.random.choice *.choice",
         native=True,
         given=r"\bp=",
         where=EACH,

@@ -143,6 +143,8 @@ MANY = 8
 """Forward passes per backward pass from which a step plays or generates: learning from another
 network, such as double Q-learning, takes four."""
 
+_AVERAGED = r"\bupdate_bn\("
+
 FEW = 1.5
 """The same if the script switches the model to evaluation for them and back again."""
 
@@ -275,6 +277,7 @@ def _in_each_step(facts: Facts) -> Lost | None:
     time = in_step(operators(facts), judged, work)
     is_many = per_step >= MANY - 1
     line = line_without_gradients(facts) if is_many else line_of_scoring(facts)
+    line = (is_many and matching_line(facts, _AVERAGED)) or line
     if not is_many and line is None:
         return None
     return Lost(
@@ -296,7 +299,7 @@ def _line(facts: Facts, stats: Evaluation) -> LineShare | None:
     """The line with most samples; within steps that which renews the statistics of an averaged
     model, or the loop without gradients that calls the model, as training runs the same lines; else
     the only line that switches a model to evaluation, or gradients off."""
-    averaged = matching_line(facts, r"\bupdate_bn\(") if stats.within_steps else None
+    averaged = matching_line(facts, _AVERAGED) if stats.within_steps else None
     looped = line_without_gradients(facts) if stats.within_steps else None
     if averaged or looped:
         return averaged or looped

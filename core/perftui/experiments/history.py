@@ -134,7 +134,7 @@ def runs_of(root: Path, manifest: Manifest) -> Iterator[RunEntry]:
 def what_ran(manifest: Manifest) -> tuple[object, ...]:
     """What two runs of one command have in common: the words after the interpreter, the directory,
     the exit code and what fixes changed."""
-    changed = manifest.overrides, manifest.expected
+    changed = manifest.overrides, manifest.patched
     return manifest.command[1:], manifest.cwd, manifest.exit_code, *changed
 
 

@@ -237,7 +237,7 @@ def missed(after: Facts) -> str:
 
     Every override has to be noted as applied, and what was written to the source has to be in force
     where it was written."""
-    patched = after.manifest.expected if after.manifest else ()
+    patched = after.manifest.patched if after.manifest else ()
     reasons = [_missed_override(after, applied) for applied in overrides(after)]
     reasons += [_missed_patch(after, expected) for expected in patched]
     return next(filter(None, reasons), "")

@@ -374,7 +374,7 @@ def prepare(launch: Launch) -> RunLayout:
         memory_bytes=usable_memory(),
         gpu_driver=driver_version(),
         overrides=launch.overrides,
-        expected=launch.expected,
+        patched=launch.expected,
         parent=launch.parent,
         profile={**asdict(launch.options), STACK_RATE_KEY: launch.stack_samples_per_second},
         perftui_version=perftui.__version__,

@@ -169,7 +169,7 @@ class Manifest:
     git_commit: str | None = None
     git_dirty: bool | None = None
     overrides: tuple[Override, ...] = ()
-    expected: tuple[Expected, ...] = ()
+    patched: tuple[Expected, ...] = ()
     """Arguments that fixes wrote into the source for this run."""
     parent: str | None = None
     """The run this one repeats with a change."""

@@ -89,7 +89,7 @@ def make_run(
         gpus=gpus,
         status=status,
         overrides=overrides,
-        expected=expected,
+        patched=expected,
         exit_code=exit_code,
         profile=profile or {},
     )

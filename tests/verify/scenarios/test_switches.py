@@ -95,7 +95,7 @@ def test_switches_are_written_into_the_calls_that_set_them(
         patched = recorded(tmp_path, one.patch.after.decode(), expected=written)
         assert missed(Facts(patched)) == ""
         # What the training does where the change is expected and was not made.
-        ineffective = replace(before, manifest=replace(before.manifest, expected=written))
+        ineffective = replace(before, manifest=replace(before.manifest, patched=written))
         assert "had no effect" in missed(Facts(ineffective))
 
 

@@ -249,8 +249,8 @@ def slower_than_before(facts: Facts) -> Lost | None:
     own = facts.run.manifest
     runs = _ended_before(facts.run.root, own.started_ns, own.command, own.cwd, own.host)
     # Without trials with other settings.
-    same = (own.overrides, own.expected)
-    earlier = [(past, ns) for past, ns in runs if (past.overrides, past.expected) == same]
+    same = (own.overrides, own.patched)
+    earlier = [(past, ns) for past, ns in runs if (past.overrides, past.patched) == same]
     if len(earlier) < FEWEST_RUNS:
         raise NotApplicableError
     step = steady_step(facts)

@@ -219,11 +219,8 @@ class _File(msgspec.Struct, frozen=True):
 
 
 def write_findings(path: Path, diagnosis: Diagnosis) -> None:
-    """Replace the diagnosis at ``path`` atomically.
-
-    Raises:
-        OSError: it cannot be written; an older one is then unchanged.
-    """
+    """Replace the diagnosis at ``path`` atomically. Raises OSError if it cannot be written; an
+    older one is then unchanged."""
     replace_file(path, msgspec.json.format(msgspec.json.encode(_File(diagnosis)), indent=2) + b"\n")
 
 

@@ -79,11 +79,8 @@ def spool_file(spool: Spool, name: object) -> Path:
 
 
 def limit_windows(rank: RankLayout, quota: int = QUOTA) -> None:
-    """Remove the oldest windows after the first while all take more than ``quota`` bytes.
-
-    Raises:
-        OSError: one cannot be looked at or removed.
-    """
+    """Remove the oldest windows after the first while all take more than ``quota`` bytes. Raises
+    OSError if one cannot be looked at or removed."""
     sizes = [(path, path.stat().st_size) for path in rank.window_files()]
     # Viewers show the newest.
     removable = sizes[1:-1]

@@ -108,6 +108,12 @@ class Trials:
         return latest if latest is not None and latest.is_running else None
 
     @property
+    def tried(self) -> FixOption | None:
+        """What was tried: by the last run again, or where there was none by pairs of runs."""
+        in_pairs = self.pairs.state.job.tried if self.pairs.state is not None else None
+        return self.change.option if self.change else in_pairs
+
+    @property
     def row(self) -> Callable[[int], Row] | None:
         """Draws the row under each screen; None where there is nothing to show."""
         latest = self.latest

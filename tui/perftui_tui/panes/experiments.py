@@ -93,10 +93,9 @@ def figures(state: TrialState, now: float) -> list[Span]:
     """What runs, such as ``pair 3 of 6``, what is known, and how long it takes, for one row."""
     run = state.job.run
     runs = run.before_pairs or f"pair {run.pair} of {state.look}" if run else "starting"
-    runs += _step(state)
     headline = state.verdict.headline if state.verdict is not None else ""
     known = [(headline.partition(" (")[0], "bold")] if headline else []
-    return [(runs, ""), *known, (rest(state, now), "dim")]
+    return [(runs, ""), *known, (rest(state, now), "dim"), (_step(state)[2:], "dim")]
 
 
 def _step(state: TrialState) -> str:

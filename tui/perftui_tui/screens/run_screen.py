@@ -49,7 +49,8 @@ class ExperimentLine(RowView):
 
     DEFAULT_CSS = """
     ExperimentLine {
-        height: 1; display: none; background: $panel; overflow: hidden hidden; pointer: pointer;
+        dock: bottom; height: 1; margin: 0 0 1 0; display: none; background: $panel;
+        overflow: hidden hidden; pointer: pointer;
     }
     """
 

@@ -80,11 +80,10 @@ class CompareScreen(RunScreen):
 
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is proven and written, whatever is found now."""
-        change = self.session.trials.change
-        tried = change.option if change else None
+        change, tried = self.session.trials.change, self.session.trials.tried
         useless = super().useless_actions()
         written = [row.option for row in self.session.source_fixes.written]
-        if change and (change.is_written or tried in written):
+        if (change and change.is_written) or tried in written:
             return useless | {"prove_fix", "write_fix"}
         if tried is not None or self._edit is not None:
             useless -= {"prove_fix"}
@@ -157,11 +156,10 @@ class CompareScreen(RunScreen):
 
     def _proof(self, pair: tuple[Snapshot, Snapshot]) -> Proof | None:
         """What pairs of runs came to for the change that is compared, where it was tried so."""
-        change, first = self.session.trials.change, pair[0]
-        option = (change.option if change else None) or self._edit
+        option = self.session.trials.tried or self._edit
         if self.swapped or option is None:
             return None
-        return self.session.trials.proofs.on(first).proof(option)
+        return self.session.trials.proofs.on(pair[0]).proof(option)
 
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
@@ -180,10 +178,10 @@ class CompareScreen(RunScreen):
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried, with what pairs of runs measured of it."""
-        change = self.session.trials.change
-        proof = self._proof(self._pair) if self._pair else None
-        gain = proof.headline if proof is not None else ""
-        self.session.source_fixes.write(change.option if change else None, gain)
+        tried, alone = self.session.trials.tried, self.snapshot
+        of_alone = alone.proof(tried) if alone is not None and tried is not None else None
+        proof = self._proof(self._pair) if self._pair else of_alone
+        self.session.source_fixes.write(tried, proof.headline if proof is not None else "")
 
     def action_baseline(self) -> None:
         self.session.baseline.choose()

@@ -42,7 +42,7 @@ class Risk(str, enum.Enum):
     def is_numeric(self) -> bool:
         """Whether the same samples in the same order may give other numbers."""
         rounded = (Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF)
-        return self in (*rounded, Risk.NORMS, Risk.DROPOUT)
+        return self in (*rounded, Risk.NORMS, Risk.DROPOUT, Risk.EDIT)
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,8 @@ def step_statement(program: Program, line: int) -> StepStatement:
         kind = ast.Attribute if isinstance(program.parents[function], ast.ClassDef) else ast.Name
         calls = [call for call in program.calls(name) if isinstance(call.func, kind)]
         if len(program.functions[name]) > 1 or len(calls) != 1:
-            raise PatchRefusedError(f"{name}() is called at {len(calls)} places of the file")
+            where = f"called at {len(calls)} places of" if calls else "not called by its name in"
+            raise PatchRefusedError(f"{name}() is {where} the file")
         node = program.statement(calls[0])
     raise PatchRefusedError(f"line {line} is too far from the loop over steps")
 

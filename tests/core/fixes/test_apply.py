@@ -359,7 +359,7 @@ def test_what_the_run_had_already_is_not_news(script: Path) -> None:
 
 def test_some_risks_are_of_numbers_and_others_are_not() -> None:
     rounded = {Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF}
-    others = {Risk.NORMS, Risk.DROPOUT}
+    others = {Risk.NORMS, Risk.DROPOUT, Risk.EDIT}
     # A new one has to be put on either side.
     same = {
         *(Risk.MEMORY, Risk.RANDOMNESS, Risk.ORDER, Risk.UNUSED, Risk.SHARED, Risk.START),

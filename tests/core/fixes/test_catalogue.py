@@ -355,4 +355,4 @@ def test_fixes_that_are_not_in_the_catalogue_are_left_out(script) -> None:
 
 
 def test_every_risk_is_that_of_a_fix() -> None:
-    assert {risk for fix in CATALOGUE.values() for risk in fix.risks} == set(Risk)
+    assert {risk for fix in CATALOGUE.values() for risk in fix.risks} == set(Risk) - {Risk.EDIT}

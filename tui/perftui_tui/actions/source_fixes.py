@@ -173,7 +173,7 @@ class SourceFixes:
         store = patch_store(root)
         applied = last_applied(store)
         if applied is None:
-            self._app.call_from_thread(self._app.warn, "nothing has been written to the source")
+            self._app.call_from_thread(self._app.warn, "there is nothing to undo here")
             return
         patch = undoing(applied, store)
         self._ask(partial(undo_dialog, applied.title, patch), self._restore, applied, store)

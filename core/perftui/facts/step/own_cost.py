@@ -197,8 +197,10 @@ def own_cost_text(facts: Facts) -> tuple[str, bool] | None:
     may_be_over = limit is not None and taken <= limit < most
     is_over = limit is not None and taken > limit
     text = cost_text(taken, limit, most if may_be_over else None)
-    if is_over and not run_is_over(facts) and cost.hooks <= (limit or 0) * cost.whole:
-        return text.replace(", limit", ", falling to"), False
+    if is_over and cost.hooks <= (limit or 0) * cost.whole:
+        # Steps without windows would have paid for them.
+        ended = run_is_over(facts)
+        return text.replace(", limit", ": short run, limit" if ended else ", falling to"), ended
     return text, is_over
 
 

@@ -296,18 +296,17 @@ def _in_each_step(facts: Facts) -> Lost | None:
 
 
 def _line(facts: Facts, stats: Evaluation) -> LineShare | None:
-    """The line with most samples; within steps that which renews the statistics of an averaged
-    model, or the loop without gradients that calls the model, as training runs the same lines; else
-    the only line that switches a model to evaluation, or gradients off."""
-    averaged = matching_line(facts, _AVERAGED) if stats.within_steps else None
-    looped = line_without_gradients(facts) if stats.within_steps else None
-    if averaged or looped:
-        return averaged or looped
+    """The line with most samples; within steps, as training runs the same lines, that which renews
+    the statistics of an averaged model, the loop without gradients that calls the model, or the
+    only line that switches them off; else the only one that switches to evaluation, or them off."""
+    off = matching_line(facts, r"\b(no_grad|inference_mode)\b", only=True)
+    if stats.within_steps:
+        line = matching_line(facts, _AVERAGED) or line_without_gradients(facts) or off
+        if line is not None:
+            return line
     if stats.lines is not None and stats.lines.first_own is not None:
         return stats.lines.first_own
-    patterns = (r"\.eval\(\)", r"\b(no_grad|inference_mode)\b")
-    lines = (matching_line(facts, pattern, only=True) for pattern in patterns)
-    return next(filter(None, lines), None)
+    return matching_line(facts, r"\.eval\(\)", only=True) or off
 
 
 def _sentence(stats: Evaluation, step: StepBreakdown, where: str) -> str:

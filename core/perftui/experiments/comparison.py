@@ -39,6 +39,7 @@ from perftui.facts.counters import memory_over_time
 from perftui.facts.cpu.machine import busy_host, machine_use
 from perftui.facts.fact import Facts, finite, samples
 from perftui.facts.gpu.cards import gpu_memory
+from perftui.facts.source.source_calls import compared_sources
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
@@ -509,7 +510,20 @@ def _judge(
         )
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
-    return _by_size(ratios, noise_of(min(counts)))
+    verdict, reason = _by_size(ratios, noise_of(min(counts)))
+    is_decided = verdict in (Verdict.FASTER, Verdict.SLOWER)
+    if is_decided and not rows and _is_one_program(before, after):
+        return Verdict.INCONCLUSIVE, "both runs are of one program: so much do runs differ here"
+    return verdict, reason
+
+
+def _is_one_program(before: Facts, after: Facts) -> bool:
+    """Whether both runs keep copies of the same source, and ran it with the same changes."""
+    if in_force_changes(in_force(before), in_force(after)):
+        return False
+    changes = [side.manifest.overrides for side in (before, after) if side.manifest]
+    copies = compared_sources(before, after)
+    return changes[:1] == changes[1:] and bool(copies) and not any(copies.values())
 
 
 def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:

@@ -126,10 +126,7 @@ class RunRecorder:
 
     def ask(self, evidence: object) -> None:
         """Ask the agents for windows that record ``evidence`` too, and note that in the manifest.
-
-        Raises:
-            ValueError: windows can record nothing of that name.
-        """
+        Raises ValueError if windows can record nothing of that name."""
         self._spool.control.details |= 1 << DETAILS.index(str(evidence))
         self.manifest.note(ASKED, [*self.manifest.current.profile.get(ASKED, ()), evidence])
 
@@ -145,11 +142,8 @@ class RunRecorder:
             start_diagnosis(self.layout)
 
     def note_stop(self, reason: object) -> None:
-        """Record why the training was asked to stop; the first reason stays.
-
-        Raises:
-            ValueError: there is no such reason.
-        """
+        """Record why the training was asked to stop; the first reason stays. Raises ValueError if
+        there is no such reason."""
         if reason is not None and self.manifest.current.stop_reason is None:
             self.manifest.update(stop_reason=StopReason(reason))
 

@@ -129,11 +129,8 @@ class NotesTail:
         return self._damaged + aside + self._tail.skipped
 
     def poll(self) -> list[Note]:
-        """Notes added since the last poll; none while there is no file.
-
-        Raises:
-            OSError: the file is there and cannot be read.
-        """
+        """Notes added since the last poll; none while there is no file. Raises OSError if the file
+        is there and cannot be read."""
         lines = self._aside.poll() if self._aside else []
         lines += self._tail.poll()
         if self._tail.position >= self._most_bytes:

@@ -78,11 +78,7 @@ class Terminal:
 
 
 def window_size(file: int) -> tuple[int, int]:
-    """(rows, columns) of the terminal ``file``.
-
-    Raises:
-        OSError: it is not a terminal.
-    """
+    """(rows, columns) of the terminal ``file``. Raises OSError if it is not a terminal."""
     rows, columns, _, _ = _SIZE.unpack(fcntl.ioctl(file, termios.TIOCGWINSZ, b"\0" * _SIZE.size))
     return rows, columns
 

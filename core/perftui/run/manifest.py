@@ -284,11 +284,8 @@ LONGEST = 80
 
 
 def rename_run(root: Path, name: str) -> None:
-    """Name the run at ``root``; an empty name removes the one given before.
-
-    Raises:
-        OSError: it cannot be written; the old name is then kept.
-    """
+    """Name the run at ``root``; an empty name removes the one given before. Raises OSError if it
+    cannot be written; the old name is then kept."""
     path = RunLayout(root).name
     text = " ".join(name.split())[:LONGEST]
     if text:

@@ -37,12 +37,23 @@ def test_a_run_is_repeated_with_the_override_or_the_patch_that_replaces_it() -> 
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))
 
 
-def recorded(folder: Path, text: str) -> Facts:
+def recorded(folder: Path, text: str, ms: float = 10) -> Facts:
     (folder / "train.py").write_text(text)
     (folder / "parts.py").write_text("size = 3\n")
     layout = prepare(Launch(("python", "train.py"), folder, folder / "runs"))
     events = (("process", {"argv0": "train.py"}),)
-    return Facts(make_run(root=layout.root, cwd=str(folder), events=events))
+    phases = {"forward": ms}
+    run = make_run(count=100, phases=phases, root=layout.root, cwd=str(folder), events=events)
+    return Facts(run)
+
+
+def test_two_runs_of_one_source_show_noise_and_no_gain(tmp_path: Path) -> None:
+    first, again = recorded(tmp_path, "x = 1\n"), recorded(tmp_path, "x = 1\n", 8)
+    found = compare(first.run, again.run)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "both runs are of one program: so much do runs differ here"
+    edited_run = recorded(tmp_path, "x = 2\n", 8).run
+    assert compare(first.run, edited_run).verdict is Verdict.FASTER
 
 
 def test_an_edit_by_hand_is_tried_from_the_copies_that_both_runs_keep(

@@ -12,7 +12,7 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (470, 106_959), "tests": (529, 95_762)}
+MOST = {"core and tui": (470, 106_961), "tests": (529, 95_762)}
 """Files and lines."""
 
 ROWS = (

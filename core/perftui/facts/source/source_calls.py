@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import filecmp
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,6 @@ from typing import TypeVar
 
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.source.lines import LineShare, main_thread, stack_samples
-from perftui.run.files import read_regular
 from perftui.run.layout import RunLayout
 from perftui.script.command_line import script_of
 from perftui.script.evaluation import WITHOUT_GRADIENTS, is_without_gradients
@@ -66,13 +66,15 @@ def own_files(facts: Facts) -> Mapping[Path, tuple[Path, int]]:
     """The ``source_files`` as the run read them: where that text is, and when it was last changed.
     Of one that changed since the run began it is the run's copy; without a copy it is left out."""
     began = facts.manifest.started_ns if facts.manifest else 0
-    files, copies = source_files(facts), _kept_sources(facts)
-    texts = {path: (path, changed) for path, changed in files if changed <= began}
-    return texts | {
-        path: (copies[path][0], began)
-        for path, changed in files
-        if changed > began and path in copies
-    }
+    texts = {path: (path, changed) for path, changed in source_files(facts)}
+    later = [path for path, (_, changed) in texts.items() if changed > began]
+    # A live run is judged every second: its copies are looked for only where they are needed.
+    copies = _kept_sources(facts) if later else {}
+    for path in later:
+        del texts[path]
+        if path in copies:
+            texts[path] = copies[path], began
+    return texts
 
 
 def uses_of(facts: Facts, file: str | None, line: int | None) -> tuple[Use, ...]:
@@ -118,23 +120,23 @@ def compared_sources(before: Facts, after: Facts) -> dict[Path, tuple[Path, Path
     """The user's files of which two runs of a script keep copies, with both copies, or None where
     those are the same."""
     first, last = _kept_sources(before), _kept_sources(after)
-    return {
-        path: None if first[path][1] == last[path][1] else (first[path][0], last[path][0])
-        for path, _ in source_files(after)
-        if path in first and path in last
-    }
+    result = dict[Path, tuple[Path, Path] | None]()
+    for path in (path for path, _ in source_files(after) if path in first and path in last):
+        with suppress(OSError):
+            is_same = filecmp.cmp(first[path], last[path], shallow=False)
+            result[path] = None if is_same else (first[path], last[path])
+    return result
 
 
 @fact
-def _kept_sources(facts: Facts) -> Mapping[Path, tuple[Path, bytes]]:
-    """Copies of the script and the modules beside it, made when the run began, and their contents,
-    by what they are copies of; empty where the run has none."""
-    script, copies = script_of(facts.manifest), dict[Path, tuple[Path, bytes]]()
-    if script is not None and facts.run is not None:
-        for copy in RunLayout(facts.run.root).sources.glob("*.py"):
-            with suppress(OSError):
-                copies[script.path.parent / copy.name] = copy, read_regular(copy)
-    return copies
+def _kept_sources(facts: Facts) -> Mapping[Path, Path]:
+    """Copies of the script and the modules beside it, made when the run began, by what they are
+    copies of; empty where the run has none."""
+    script = script_of(facts.manifest)
+    if script is None or facts.run is None:
+        return {}
+    copies = RunLayout(facts.run.root).sources.glob("*.py")
+    return {script.path.parent / copy.name: copy for copy in copies}
 
 
 def _imported(script: Path) -> list[Path]:

@@ -667,4 +667,146 @@ ROWS = (
         r"\1, \2\] = ",
         where="step evaluation",
     ),
+    SlowCall(
+        "low-rank-made-dense",
+        "two factors of a low rank are multiplied to a whole matrix in each call, and backward "
+        "computes the gradient of all of it",
+        "multiply by one after the other, (x @ a.t()) @ b.t(), and add that to what the frozen "
+        "weight gives",
+        sources.LOW_RANK,
+        "torch.nn.functional.linear torch.matmul torch.mm *.__op__ *.matmul",
+        frames=_TORCH,
+        within=r"linear\(\w+, [^)\n]*self\.\w+(?:\.weight)? @ self\.\w+(?:\.weight)?\b|\b\w+ @ "
+        r"\(self\.\w+(?:\.weight)? @ self\.\w+(?:\.weight)?\)|\b(\w+) = (?!self\.\w+\()[^\n]*"
+        r"(?:self\.\w+(?:\.weight)? @ self\.\w+(?:\.weight)?\b|(?:matmul|mm)\(self\.\w+, self\.\w+"
+        r"\))[^\n]*\n[\s\S]*linear\(\w+, \1\b",
+        given=r"@|linear\(|matmul|mm\(",
+        where="step",
+    ),
+    SlowCall(
+        "relations-one-by-one",
+        "messages are computed for one type of edges after another, each with a mask of all edges",
+        "sort the edges by type once, before training, and multiply all by the weights of their "
+        "types in one call (pyg_lib.ops.segment_matmul, torch._grouped_mm), or gather weights of "
+        "a few bases",
+        sources.RELATIONS,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n[\s\S]*\b\w*(?:edge_?\w*|rel\w*|e)(?:type|rel|id|"
+        r"attr|label)\w*(?:\[[^\]]*\])? == \1\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "expanded-by-durations",
+        "each sample's rows are repeated by themselves, as often as its durations say",
+        "look up for each place of the result which row it repeats, for the whole batch: at = "
+        "torch.searchsorted(durations.cumsum(1), places, right=True), with places = "
+        "torch.arange(longest).repeat(batch, 1); then gather by at",
+        sources.DURATIONS,
+        "*.repeat_interleave torch.repeat_interleave *.expand",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        given=r"repeat_interleave\(|\.expand\((?:max\()?int\(",
+        without=r"repeat_interleave\((?:[^,()]*, )?(?:repeats=)?\d",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "polynomials-by-recursion",
+        "polynomials of each degree are computed from those of the two degrees before",
+        "compute all degrees at once: torch.cos(torch.arange(n) * torch.acos(x.clamp(-0.999999, "
+        "0.999999))[..., None]) for Chebyshev polynomials",
+        sources.CHEBYSHEV,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"\b(\w+)\[((?:(?:\.\.\.|:), )*)(\w+)\] = 2(?:\.0)? \* [\w.]+ \* \1\[\2\3 - 1\]"
+        r"(?:\.clone\(\))? - \1\[\2\3 - 2\]|2(?:\.0)? \* [\w.]+ \* (\w+)\[-1\] - \4\[-2\]",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "splines-by-recursion",
+        "the bases of splines are computed order by order, all of them at each point, though few "
+        "are not zero there",
+        "on an even grid compute those that are not zero in closed form, as shifted powers "
+        "F.relu(x[..., None] - grid) ** k, or use radial functions: torch.exp(-((x[..., None] - "
+        "grid) / step) ** 2)",
+        sources.SPLINES,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\(1, [^\n]*:\n[\s\S]*\w\[[^\]\n]*:-\(\1 \+ 1\)\][\s\S]*\w\["
+        r"[^\]\n]*\b\1 \+ 1:",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "displacements-one-by-one",
+        "features are multiplied by those of one displacement after another",
+        "take all displacements as windows of the padded tensor, which are a view: "
+        "torch.einsum('bchw,bchwij->bijhw', a, F.pad(b, (r, r, r, r)).unfold(2, k, 1).unfold(3, "
+        "k, 1)), with k = 2 * r + 1",
+        sources.CORRELATION,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n\s+for (\w+) in range\([^\n]*:\n(?=[\s\S]* \* )"
+        r"(?=[\s\S]*(?:mean|sum)\()[\s\S]*(?:\w\[(?:(?:\.\.\.|:), )+\1:[^\]\n]*, \2:[^\]\n]*\]|"
+        r"roll\([^\n]*\(\1, \2\))",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "joints-one-by-one-by-parents",
+        "the transform of each joint is multiplied by that of its parent, joint by joint",
+        "take all joints of one depth of the tree at once, in a loop over the depths: chain[:, "
+        "level] = chain[:, parents[level]] @ local[:, level]",
+        sources.JOINTS,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in range\([^\n]*:\n[\s\S]*\w\[(?:(?:\.\.\.|:), )*[\w.]*parent\w*\[\1\]"
+        r"(?:\.item\(\))?\]",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "adjacency-made-dense",
+        "edges are written into a matrix of all pairs of nodes, to multiply by mostly zeros",
+        "add up along the edges: torch.zeros_like(h).index_add_(0, dst, h[src]) (times a weight "
+        "for each edge), or multiply by a sparse matrix made once, in rows "
+        "(.to_sparse_csr())",
+        sources.DENSE_GRAPH,
+        "torch.mm torch.matmul torch.bmm *.__op__ *.matmul *.mm torch.zeros *.__setitem__",
+        frames=_TORCH,
+        given=r"@|mm\(|matmul\(|zeros\(|\[[^\]]+, [^\]]+\]$",
+        within=r"\b(\w+) = torch\.zeros\([\[(]?([^,\n]+), \2[^\n]*\n(?=[\s\S]*\b\1\[[^\]:]*"
+        r"(?:edge|src|dst|row|col|send|recv|source|target)[^:\n]*\] = )[\s\S]*(?:\b\1 @ |"
+        r"mm\(\1, |matmul\(\1, )",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "weights-modulated-by-sample",
+        "a copy of the filters is scaled for each sample, and convolved as one group for each",
+        "scale features in place of filters, with one convolution for all samples: "
+        "F.conv2d(x * s[:, :, None, None], w) * d[:, :, None, None], with d = (s.square() @ "
+        "w.square().sum((2, 3)).t() + eps).rsqrt()",
+        sources.MODULATED,
+        "torch.nn.functional.conv2d torch.nn.functional.conv_transpose2d *.__op__ torch.rsqrt",
+        frames=_TORCH,
+        given=r"groups=(?:\w*batch\w*|bs?|B|n|N)\b| \* |rsqrt\(",
+        within=r"\bself\.weight\b[^\n]* \* [\s\S]*rsqrt\([\s\S]*conv(?:_transpose)?2d\([^\n]*"
+        r"groups=(?:\w*batch\w*|bs?|B|n|N)\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "few-of-all-vectors",
+        "all singular or eigenvectors are computed, of which a few are kept",
+        "compute those alone: torch.svd_lowrank(x, q=k + 4), or torch.lobpcg(a, k) of a symmetric "
+        "matrix",
+        sources.TRUNCATED,
+        "torch.svd torch.linalg.svd torch.linalg.eigh",
+        frames=_TORCH,
+        within=r"\b(\w+), \w+, \w+ = torch\.(?:linalg\.)?svd\([^\n]*\n[\s\S]*\b\1\[(?:(?:\.\.\.|"
+        r":), )+:[\w.]+\]|\b\w+, (\w+) = torch\.linalg\.eigh\([^\n]*\n[\s\S]*\b\2\[(?:(?:\.\.\.|"
+        r":), )+-[\w.]+:\]",
+        where="step evaluation",
+    ),
 )

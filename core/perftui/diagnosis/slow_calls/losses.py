@@ -640,4 +640,116 @@ ROWS = (
         rules=SLOW,
         where="step evaluation",
     ),
+    SlowCall(
+        "permutations-one-by-one",
+        "the loss is computed anew for each order of the sources",
+        "compute it once for each pair of an estimate and a source, as a matrix, and look for the "
+        "best order in that: add up its entries by an index of all permutations, or use "
+        "scipy.optimize.linear_sum_assignment for many",
+        sources.PERMUTED,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"\bfor (\w+) in [^\n]*\bpermutations\([\s\S]*\[[^\]\n]*\b\1\b[^\]\n]*\]|"
+        r"\[[^\]\n]*\b(\w+)\b[^\]\n]*\][^\n]* for \2 in [^\n]*\bpermutations\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "diagonal-covariance-made-dense",
+        "a covariance that is zero but for its diagonal is factorised as a whole matrix, at the "
+        "cube of its size",
+        "use torch.distributions.Independent(Normal(mean, variance.sqrt()), 1), which has the same "
+        "density and works on the diagonal alone",
+        sources.MULTIVARIATE,
+        "torch.distributions.MultivariateNormal torch.distributions.multivariate_normal."
+        "MultivariateNormal",
+        frames=r"^$|^torch/",
+        within=r"MultivariateNormal\([^@\n]*torch\.(?:diag|diag_embed|eye)\(|\b(\w+) = [^@\n]*"
+        r"torch\.(?:diag|diag_embed|eye)\([^@\n]*\n[\s\S]*MultivariateNormal\([^\n]*\b\1\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "low-rank-covariance-made-dense",
+        "a covariance of few columns and a diagonal is made a whole matrix, and factorised as one",
+        "use torch.distributions.LowRankMultivariateNormal(mean, factor, diagonal), which "
+        "factorises a matrix as large as the number of columns",
+        sources.LOW_RANK_NORMAL,
+        "torch.distributions.MultivariateNormal torch.distributions.multivariate_normal."
+        "MultivariateNormal",
+        frames=r"^$|^torch/",
+        within=r"\b([\w.]+) @ \1\.(?:T|mT|t\(\)|transpose\([^()]*\)) \+ [^\n]*torch\.diag(?:_embed"
+        r")?\([\s\S]*MultivariateNormal\(|MultivariateNormal\([^\n]*\b([\w.]+) @ \2\.(?:T|mT|"
+        r"t\(\)|transpose\([^()]*\)) \+ [^\n]*torch\.diag",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "projections-one-by-one",
+        "samples are projected to one line after another, and sorted on each",
+        "project to all lines at once, and sort the columns: theta = F.normalize(torch.randn(d, "
+        "n), dim=0); (x @ theta).sort(0).values - (y @ theta).sort(0).values",
+        sources.SLICED,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for \w+ in range\([^\n]*:\n(?=[\s\S]*(?:randn\(|normal_\())[\s\S]*(?:@|matmul\(|"
+        r"mv\()[\s\S]*\bsort\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "mask-by-diagonals",
+        "a mask that depends on the size of the batch alone is filled entry by entry, anew each "
+        "time",
+        "make it once for the size (register_buffer), of whole ranges: row = torch.arange(2 * n); "
+        "mask = row[:, None] % n == row % n",
+        sources.NT_XENT,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"\A(?:@.*\n)*def (?!__init__)[\s\S]*for (\w+) in range\([^\n]*:\n\s+(?:[\w.]+\["
+        r"\1, \1\] = [^\n]*\n\s+)?[\w.]+\[(?:\1, [\w.]+ \+ \1|[\w.]+ \+ \1, \1|\1, \1 \+ [\w.]+|"
+        r"\1 \+ [\w.]+, \1)\] = (?:0|1|False|True|0\.0|1\.0)\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "anchored-one-by-one",
+        "the distance of each weight from its earlier value is computed by itself, forward and "
+        "backward",
+        "add its gradient for all weights at once, after backward and under torch.no_grad(): "
+        "torch._foreach_addcmul_(grads, importances, torch._foreach_sub(weights, old), value=2 * "
+        "factor), on lists made once",
+        sources.FOREACH,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+), (\w+) in [^\n]*named_parameters\(\)[\s\S]*\b(?:\2 - [\w.]+\[\1\]|"
+        r"[\w.]+\[\1\] - \2\b)\)(?:\.pow\(2\)| \*\* 2|\.square\(\))|\((\w+) - [\w.]+\[(\w+)\]\)"
+        r"(?:\.pow\(2\)| \*\* 2|\.square\(\))[^\n]* for \4, \3 in ",
+        where="step",
+    ),
+    SlowCall(
+        "path-one-by-one",
+        "gradients at the points between two inputs are computed one after another",
+        "make all points one batch (start + alphas.view(-1, 1, 1, 1) * (x - start)), in parts "
+        "where memory is short, and call backward once of the sum of its outputs",
+        sources.PATHS,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (\w+) in [^\n]*:\n(?=[\s\S]*(?:autograd\.grad\(|\.backward\())[\s\S]*\b(\w+) "
+        r"\+ \(?(?:float\()?\1\b[^\n*]*\* \(\w+ - \2\)",
+    ),
+    SlowCall(
+        "acyclicity-by-exponential",
+        "the exponential of a whole matrix is computed, forward and backward, for its trace",
+        "use the logarithm of a determinant, which is a fraction of the work and also zero for "
+        "graphs without cycles: -torch.linalg.slogdet(s * torch.eye(d) - w * w)[1] + d * "
+        "math.log(s)",
+        sources.ACYCLIC,
+        "torch.matrix_exp torch.linalg.matrix_exp torch.trace *.trace",
+        frames=r"^$|^torch/",
+        within=r"trace\(torch\.(?:linalg\.)?matrix_exp\(|matrix_exp\([^\n]*\.(?:trace\(|diagonal"
+        r"\()|\b(\w+) = torch\.(?:linalg\.)?matrix_exp\([^\n]*\n[\s\S]*(?:trace\(\1\)|\b\1\.trace"
+        r"\()",
+        where="step",
+    ),
 )

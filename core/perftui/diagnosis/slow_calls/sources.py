@@ -431,6 +431,49 @@ MESSAGES = Source(
     "DGL User Guide, Writing Efficient Message Passing Code",
     "https://www.dgl.ai/dgl_docs/guide/message-efficient.html",
 )
+LOW_RANK = _issue("Order of products of low-rank factors", "microsoft/LoRA/issues/109")
+STANDARDISED = _issue("Make weight standardization faster", "chainer/chainer/pull/7963")
+SPACE_TO_DEPTH = _issue(
+    "Is the Focus layer equivalent to a simple Conv layer?", "ultralytics/yolov5/issues/4825"
+)
+PERMUTED = Source(
+    "TorchMetrics, Permutation invariant training: mode='speaker-wise'",
+    "https://lightning.ai/docs/torchmetrics/v1.0.0/audio/permutation_invariant_training.html",
+)
+LOW_RANK_NORMAL = Source(
+    "PyTorch, LowRankMultivariateNormal",
+    "https://pytorch.org/docs/stable/_modules/torch/distributions/lowrank_multivariate_normal.html",
+)
+RELATIONS = _issue(
+    "segment_matmul in place of a loop over relations", "pyg-team/pytorch_geometric/pull/5052"
+)
+DURATIONS = _issue("Refactor length regulator to improve the speed", "espnet/espnet/pull/2482")
+CHEBYSHEV = _issue(
+    "Vectorize the loop over degrees of Chebyshev polynomials", "SynodicMonth/ChebyKAN/pull/7"
+)
+SPLINES = _issue("B-splines without the recursion", "Blealtan/efficient-kan/issues/63")
+CORRELATION = _issue("Correlation by a loop, or by unfold", "NVlabs/PWC-Net/issues/121")
+SLICED = _issue("Sliced Wasserstein distance", "PythonOT/POT/pull/203")
+NT_XENT = _issue("NT-Xent loss without slow masks", "lightly-ai/lightly/pull/340")
+FOREACH = _issue("torch._foreach_ for speed", "kozistr/pytorch_optimizer/issues/287")
+RESIZED_POSITIONS = _issue(
+    "Position embeddings are resized when they are loaded",
+    "huggingface/pytorch-image-models/issues/908",
+)
+JOINTS = _issue("Transforms of joints are computed in sequence", "vchoutas/smplify-x/issues/25")
+PATHS = _issue("Integrated gradients of all steps as a batch", "meta-pytorch/captum/issues/713")
+ACYCLIC = _issue("Speed of DAGMA and NOTEARS", "kevinsbello/dagma/issues/3")
+DENSE_GRAPH = _issue("Why adjacency matrices are sparse", "tkipf/gcn/issues/105")
+FORWARD_MODE = Source(
+    "PyTorch, torch.autograd.functional.jvp: the double backward trick",
+    "https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jvp.html",
+)
+MODULATED = _issue("Styles on features, not on weights", "NVlabs/stylegan2-ada-pytorch/issues/122")
+TRUNCATED = _issue("Truncated SVD", "pytorch/pytorch/issues/8049")
+AMAX = _issue("Use torch.amax instead of torch.max", "facebookresearch/detectron2/pull/5224")
+ENTRIES = _issue(
+    "Stack a rotation matrix's entries, do not assign them", "Genentech/beignet/pull/92"
+)
 UNFOLD_BACKWARD = _issue("Tensor unfold backward is slow", "pytorch/pytorch/issues/17501")
 ALL_PAIRS = _issue("Broadcast add in place of pairs of features", "diegoantognini/pyGAT/pull/63")
 OFFSETS = Source(

@@ -10,6 +10,100 @@ _TORCH = r"^$|^torch/"
 
 ROWS = (
     SlowCall(
+        "positions-interpolated",
+        "the table of positions is resized anew in each call, forward and backward",
+        "resize it once to the size of the training's images, where the weights are loaded, and "
+        "in the step only for images of another size",
+        sources.RESIZED_POSITIONS,
+        "torch.nn.functional.interpolate",
+        frames=r"^$|torch/nn/functional\.py",
+        given=r"interpolate\((?:self\.)?\w*pos(?:_|ition|e)\w*",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "jvp-by-two-backwards",
+        "a derivative along a vector is computed by backward, and backward of that",
+        "compute it forwards, in one pass: torch.func.jvp(f, (x,), (v,))[1]",
+        sources.FORWARD_MODE,
+        "torch.autograd.grad",
+        frames=r"^$|^torch/",
+        within=r"\b(\w+) = torch\.(?:zeros|ones|rand|randn)(?:_like)?\([^\n]*requires_grad=True\)"
+        r"\n[\s\S]*\b(\w+),? = torch\.autograd\.grad\([^\n]*\b\1\b[^\n]*create_graph=True[^\n]*\n"
+        r"[\s\S]*autograd\.grad\(\2(?:\[0\])?, \1\b",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "reduced-from-the-start",
+        "each turn reduces all up to its position, or from it on, anew, which takes the square of "
+        "the length",
+        "reduce once for all positions: cumsum (divided by torch.arange(1, n + 1) for means), "
+        "cumprod, cummax or logcumsumexp, of the flipped tensor for what comes from a position on",
+        sources.CUMSUM,
+        "*.sum *.mean *.max *.min *.amax *.amin *.prod *.logsumexp torch.sum torch.mean torch.max "
+        "torch.min torch.amax torch.amin torch.prod torch.logsumexp",
+        frames=_TORCH,
+        in_loop=True,
+        given=r"\[(?:(?:\.\.\.|:), )*(?::\w+(?: \+ 1)?|\w+:)(?:, :)*\]\.\w+\([^()]*\)$|"
+        r"torch\.\w+\([\w.]+\[(?:(?:\.\.\.|:), )*(?::\w+(?: \+ 1)?|\w+:)(?:, :)*\]",
+        within=r"for (\w+) in range\([^\n]*:\n[\s\S]*\w\[(?:(?:\.\.\.|:), )*(?::\1(?: \+ 1)?|\1:)"
+        r"(?:, :)*\]|\w\[(?:(?:\.\.\.|:), )*(?::(\w+)(?: \+ 1)?|(\w+):)(?:, :)*\][^\n]* for "
+        r"(?:\2|\3) in range\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "matrix-by-entries",
+        "a small matrix is filled entry by entry, each a copy of its own, and backward copies all "
+        "of it for each",
+        "stack the entries, and shape the result: torch.stack([...], -1).unflatten(-1, (3, 3))",
+        sources.ENTRIES,
+        "*.__setitem__",
+        frames=_TORCH,
+        given=r"\[(?:(?:\.\.\.|:), )+\d, \d\]$",
+        within=r"\b(\w+)\[((?:(?:\.\.\.|:), )+)0, 0\] = [\s\S]*\b\1\[\2[01], [012]\] = [\s\S]*"
+        r"\b\1\[\2[12], [012]\] = ",
+        where="step evaluation",
+        least=0.2,
+    ),
+    SlowCall(
+        "largest-with-index",
+        "{call} also looks for the index of the largest number, which is not used",
+        "take {it}.amax(dim), which looks for the number alone (in training its backward is "
+        "slower)",
+        sources.AMAX,
+        "torch.max *.max torch.min *.min *.__getitem__",
+        native=True,
+        given=r"\.(max|min)\([^\n]*(\b|-)\d",
+        within=r"(?:torch\.(?:max|min)\([^\n()]*, |\w\.(?:max|min)\()(?:dim=)?-?\d"
+        r"(?:, (?:keepdim=)?True)?\)(?:\[0\]|\.values)",
+        where="evaluation",
+    ),
+    SlowCall(
+        "weight-standardised-by-hand",
+        "mean and deviation of the filters are computed by operators of their own, each of which "
+        "goes through the weight, forward and backward",
+        "make the filters channels of a batch of one, and normalise that: "
+        "F.batch_norm(w.view(1, len(w), -1), None, None, training=True, momentum=0.0).view_as(w)",
+        sources.STANDARDISED,
+        "*.mean *.std *.var *.view *.expand_as *.__op__ torch.mean torch.std torch.var "
+        "torch.var_mean torch.sqrt",
+        frames=_TORCH,
+        within=r"= self\.weight\n[\s\S]*\.mean\((?:dim=)?[\[(]?1\b[\s\S]*\.(?:std|var)\([\s\S]*"
+        r"conv[123]d\(|self\.weight\.mean\((?:dim=)?[\[(]1, 2[\s\S]*self\.weight\.(?:std|var)\("
+        r"(?:dim=)?[\[(]1, 2[\s\S]*conv[123]d\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "space-to-depth-by-slices",
+        "every second pixel is cut out four times, and joined, before a convolution",
+        "one convolution with a kernel twice as large and a stride of 2 on the image is the same: "
+        "nn.Conv2d(channels, width, 6, 2, 2) for one of 3 x 3",
+        sources.SPACE_TO_DEPTH,
+        "torch.cat torch.concat *.__getitem__",
+        frames=_TORCH,
+        within=r"cat\([\[(](\w+)\[[^\]\n]*::2, ::2\], \1\[[^\]\n]*1::2[^\]\n]*\], \1\[[^\]\n]*1::2",
+        where="step evaluation",
+    ),
+    SlowCall(
         "keys-repeated-for-groups",
         "{call} copies keys or values for each head that shares them",
         "leave them as they are, and pass enable_gqa=True to scaled_dot_product_attention, which "

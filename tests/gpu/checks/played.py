@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perftui.report.schema import schema_of
+from perftui.run.files import replace_file
 from perftui.run.reader import RunReader
 from perftui_tui.commands.line import parse
 from tests.gpu.checks import planted, surroundings
@@ -99,7 +100,7 @@ class PlayedMachine(Machine):
         """What perftui says of the recorded run; of a training with a planted cause, that."""
         kept = self.work / f"{(root / PLAYED).read_text()}.json"
         if not kept.exists():
-            kept.write_text(super().run(*command).checked().out)
+            replace_file(kept, super().run(*command).checked().out.encode())
         told = json.loads(kept.read_text())
         _form(told, root)
         return Ended(command, 0, json.dumps(told), "")

@@ -12,22 +12,11 @@ from tests.guards.sources import REPOSITORY
 
 ENDINGS = {".py", ".pyi", ".c", ".h"}
 
-MOST = {"core and tui": (470, 106_961), "tests": (529, 95_762)}
+MOST = {"core and tui": (470, 106_997), "tests": (529, 95_764)}
 """Files and lines."""
 
-ROWS = (
-    "arrays",
-    "files",
-    "forms",
-    "media",
-    "models",
-    "reporting",
-    "sources",
-    "standard_library",
-    "tables",
-)
-ROWS += ("layers", "losses", "structure", "tensors", "training")
-"""Files of the table of slow calls: data, of which there may always be more."""
+CODE_OF_ROWS = ("__init__", "lookup", "row")
+"""Files of the table of slow calls that are not data, of which there may always be more."""
 
 ROOMS = {"core and tui": ("core", "tui"), "tests": ("tests",)}
 
@@ -45,7 +34,7 @@ def sources(room: str) -> list[Path]:
 
 
 def is_data(path: Path) -> bool:
-    return path.parent.name == "slow_calls" and path.stem in ROWS
+    return path.parent.name == "slow_calls" and path.stem not in CODE_OF_ROWS
 
 
 @pytest.mark.parametrize("room", ROOMS)

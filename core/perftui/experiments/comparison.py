@@ -25,9 +25,11 @@ from perftui.experiments.conditions import (
     other_work,
 )
 from perftui.experiments.history import Repeats
-from perftui.experiments.rerun import missed
+from perftui.experiments.journal import Proof, proof_of_change
+from perftui.experiments.rerun import missed, own_edit
 from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
+    NOISE_FEW,
     SAME,
     Estimate,
     Outcome,
@@ -44,6 +46,7 @@ from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
 from perftui.format import several, whole_quotients
+from perftui.run.layout import trials_of
 from perftui.trace.model import NONE
 
 MEMORY, LOADER, MACHINE = "memory", "data loader", "machine"
@@ -306,6 +309,26 @@ class Comparison:
         usual = f"{ratios.usual:.2f}x without the slowest and the fastest tenth of the steps"
         return f"the mean step {ratios.mean:.2f}x, {usual}: the smaller change counts"
 
+    @cached_property
+    def proof(self) -> Proof | None:
+        """What pairs of runs came to for the change of the second run, a fix or a person's edit;
+        None where it was not tried so."""
+        first, second = self.before.run, self.after.run
+        edit = own_edit(self.before, self.after)
+        titles = [second.manifest.name if second else None, edit.title if edit else None]
+        title, both = titles[0] or titles[1], all(titles)
+        if first is None or title is None or both:
+            return None
+        return proof_of_change(trials_of(first.root), title)
+
+    @property
+    def proven(self) -> str | None:
+        """``proof`` in words."""
+        if self.proof is None:
+            return None
+        pairs = fmt.several(len(self.proof.pairs), "pair")
+        return f"{self.proof.title}: {self.proof.headline}, by {pairs} of runs"
+
     @property
     def of_traces(self) -> bool:
         """Whether the steps are those of traces."""
@@ -510,7 +533,10 @@ def _judge(
         )
     if unlike:
         return Verdict.INCONCLUSIVE, unlike
-    verdict, reason = _by_size(ratios, noise_of(min(counts)))
+    # Where steps grow or a host changes, a run does not tell how long the next one's would be.
+    noise, drift = noise_of(min(counts)), max(step.drift for step in steps if step)
+    which = "two runs of one program" if drift <= noise else "parts of one of these runs"
+    verdict, reason = _by_size(ratios, max(noise, min(drift, NOISE_FEW)), which)
     is_decided = verdict in (Verdict.FASTER, Verdict.SLOWER)
     if is_decided and not rows and _is_one_program(before, after):
         return Verdict.INCONCLUSIVE, "both runs are of one program: so much do runs differ here"
@@ -535,22 +561,16 @@ def _too_few(sides: tuple[Facts, Facts], counts: Sequence[int]) -> str:
     return f"the {which} {what} has {fmt.several(counts[number], 'steady step')} of {FEWEST_STEPS}"
 
 
-def _by_size(ratios: Ratios, noise: float) -> tuple[Verdict, str]:
+def _by_size(ratios: Ratios, noise: float, which: str) -> tuple[Verdict, str]:
     """The usual step has to have changed by more than noise, and so has the time of all steps."""
-    usual = f"two runs of one program differ by up to {fmt.percent(noise)}"
+    usual = f"{which} differ by up to {fmt.percent(noise)}"
     beyond = math.log1p(noise)
     if abs(math.log(ratios.cautious)) > beyond:
         return (Verdict.FASTER if ratios.cautious > 1 else Verdict.SLOWER), f"beyond noise: {usual}"
     if max(abs(math.log(ratios.mean)), abs(math.log(ratios.usual))) <= beyond:
         return Verdict.NO_CLEAR_DIFFERENCE, usual
-    if ratios.opposite:
-        unlike = "the mean step and the usual step changed in opposite directions"
-    else:
-        unlike = (
-            f"the mean step is {ratios.mean:.2f}x as fast, but {ratios.usual:.2f}x without "
-            "the slowest and the fastest tenth of the steps"
-        )
-    return Verdict.NO_CLEAR_DIFFERENCE, unlike
+    unlike = "the mean step and the usual step changed in opposite directions"
+    return Verdict.NO_CLEAR_DIFFERENCE, unlike if ratios.opposite else usual
 
 
 _OF_TRIAL = {

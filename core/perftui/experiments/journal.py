@@ -120,8 +120,18 @@ def read_proof(directory: Path, fix: str) -> Proof | None:
     return proof if proof is not None and proof.fix == fix else None
 
 
+def proof_of_change(directory: Path, title: str) -> Proof | None:
+    """The proof in ``directory`` of the change with that title; None where none is kept."""
+    fixes = (path.name.removesuffix(_ENDING) for path in directory.glob(f"*{_ENDING}"))
+    proofs = (read_proof(directory, fix) for fix in fixes)
+    return next((proof for proof in proofs if proof is not None and proof.title == title), None)
+
+
+_ENDING = ".proof.json"
+
+
 def _path(directory: Path, fix: str) -> Path:
-    return directory / f"{_UNSAFE.sub('_', fix)}.proof.json"
+    return directory / f"{_UNSAFE.sub('_', fix)}{_ENDING}"
 
 
 SCHEMA = 1

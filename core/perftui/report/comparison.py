@@ -68,6 +68,9 @@ class _Compared(TypedDict):
     schema: Schema
     outcome: comparison.Verdict
     headline: Annotated[str, said("The ratio in words, and whether it is certain.")]
+    proven: Annotated[
+        str | None, said("What pairs of runs came to for this change: it counts for more.")
+    ]
     ratio: Ratio
     low: Low
     high: High
@@ -246,10 +249,15 @@ def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None =
     return f"  {shown:<{_NAME}}{calls:>{_CALLS}}{figures}"
 
 
+COUNTS_FOR_MORE = "it counts for more than these two runs, one each, which say"
+
+
 def text(result: Comparison) -> str:
     """The verdict, what limits the comparison, the parts of both mean steps, memory, loader and
     machine, operators and kernels that changed most, and what the comparison does not show."""
-    shown = [_headline(result), *(f"  {line}" for line in difference_lines(result.differences))]
+    proven = [f"{result.proven}: {COUNTS_FOR_MORE}"] if result.proven else []
+    shown = [*proven, _headline(result)]
+    shown += (f"  {line}" for line in difference_lines(result.differences))
     shown += [
         f"  {phase_name(row.phase):<18} {fmt.duration(row.before):>10} -> {fmt.duration(row.after)}"
         for row in result.phases

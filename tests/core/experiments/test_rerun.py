@@ -8,12 +8,14 @@ import pytest
 
 from perftui.experiments.comparison import Comparison, Verdict
 from perftui.experiments.conditions import EDITED, edited
+from perftui.experiments.journal import Proof, write_proof
 from perftui.experiments.rerun import Arrival, overrides, own_edit, repeat_launch, rerun_launch
+from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.facts.settings import Cudnn, Matmul, Settings, settings
 from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import Launch, prepare
-from perftui.run.layout import RunLayout
+from perftui.run.layout import RunLayout, trials_of
 from perftui.run.manifest import Expected, Override, Status, read_manifest
 from tests.core.diagnosis.runs import Events, make_run
 from tests.core.experiments.test_comparison import compare
@@ -73,6 +75,10 @@ def test_an_edit_by_hand_is_tried_from_the_copies_that_both_runs_keep(
     assert own_edit(second, third) is None
     assert edited(second, third) == []
     assert second.run is not None
+    proof = Proof(edit.fix, edit.title, Outcome.FASTER, "2.00x faster (1.90 to 2.10)", (), 0)
+    write_proof(proof, trials_of(first.run.root))
+    proven = [compare(*pair).proof for pair in ((first.run, second.run), (second.run, first.run))]
+    assert proven == [proof, None]
     RunLayout(second.run.root).origin.unlink()
     monkeypatch.delenv("PERFTUI_TRUST_RUNS")
     assert own_edit(first, second) is None

@@ -37,11 +37,6 @@ EDITED = (
 
 BY_HAND = "save your own edit, then {diagnosis.rerun} runs it again and compares both runs"
 
-NOT_EDITED = (
-    "the script and the modules beside it are the same in both runs: save your edit, then "
-    "{compare.rerun} runs it again"
-)
-
 
 @dataclass(frozen=True)
 class Change:

@@ -21,12 +21,11 @@ from perftui.experiments.comparison import (
     WorkChange,
     split,
 )
-from perftui.experiments.journal import Proof
 from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown
 from perftui.format import middle
-from perftui.report.comparison import difference_lines, value_of
+from perftui.report.comparison import COUNTS_FOR_MORE, difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.look.format import format_ns
@@ -69,14 +68,14 @@ class Line:
         return not self.matters or self.times <= SAME_WITHIN
 
 
-def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> list[Row]:
+def comparison(result: Comparison, cells: int) -> list[Row]:
     """The verdict, then one row for each figure, then the limits of the comparison; first what
-    pairs of runs came to for the change of the second run, its ``proof``."""
+    pairs of runs came to for the change of the second run, if it was tried so."""
     rows = []
-    if proof is not None:
+    if (proof := result.proof) is not None:
         said = (proof.headline, proof_style(proof))
         rows = fold(row((f"{proof.title}: ", "bold"), said, " by pairs of runs"), cells)
-        rows += wrap(ALONE, cells, "dim")
+        rows += wrap(f"{COUNTS_FOR_MORE}:", cells, "dim")
     changes = [f"in force: {', '.join(result.changes)}"] if result.changes else []
     rows += wrap(result.headline, cells, STYLES.get(result.verdict, "warn"))
     for line in filter(None, (result.reason, *difference_lines(result.differences), *changes)):
@@ -88,9 +87,6 @@ def comparison(result: Comparison, cells: int, proof: Proof | None = None) -> li
     for note in result.notes:
         rows += wrap(note, cells, "dim")
     return rows
-
-
-ALONE = "It counts for more than these two runs, one each and at different times, which say:"
 
 
 def _lines(result: Comparison) -> list[Line]:

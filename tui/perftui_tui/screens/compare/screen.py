@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from perftui.experiments.comparison import Comparison, compare
 from perftui.experiments.conditions import EDITED
-from perftui.experiments.journal import Proof
 from perftui.experiments.rerun import own_edit
 from perftui.facts.fact import Facts
 from perftui.fixes.option import FixOption
@@ -105,7 +104,7 @@ class CompareScreen(RunScreen):
         self._edit = None if self.swapped else own_edit(*known)
         found = compare(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
-        rows = comparison(found, cells, self._proof(pair))
+        rows = comparison(found, cells)
         waits = any(map(lacks_tables, known))
         if waits:
             self._work_out(known)
@@ -154,13 +153,6 @@ class CompareScreen(RunScreen):
             return None
         return (snapshot, before) if self.swapped else (before, snapshot)
 
-    def _proof(self, pair: tuple[Snapshot, Snapshot]) -> Proof | None:
-        """What pairs of runs came to for the change that is compared, where it was tried so."""
-        option = self.session.trials.tried or self._edit
-        if self.swapped or option is None:
-            return None
-        return self.session.trials.proofs.on(pair[0]).proof(option)
-
     def charts(self) -> tuple[Chart, ...]:
         """Both runs in one chart, before the charts of the run on screen."""
         return (*(comparison_charts(*self._pair) if self._pair else ()), *super().charts())
@@ -178,9 +170,9 @@ class CompareScreen(RunScreen):
 
     def action_write_fix(self) -> None:
         """Write the fix that was tried, with what pairs of runs measured of it."""
-        tried, alone = self.session.trials.tried, self.snapshot
-        of_alone = alone.proof(tried) if alone is not None and tried is not None else None
-        proof = self._proof(self._pair) if self._pair else of_alone
+        tried, of = self.session.trials.tried, self._pair[self.swapped] if self._pair else None
+        of = of or self.snapshot
+        proof = self.session.trials.proofs.on(of).proof(tried) if of and tried else None
         self.session.source_fixes.write(tried, proof.headline if proof is not None else "")
 
     def action_baseline(self) -> None:

@@ -11,6 +11,7 @@ from perftui import format as fmt
 from perftui.analysis.model import GapCause
 from perftui.analysis.steps import COMPUTE, EXPOSED_COMMUNICATION, EXPOSED_COPIES, OPERATORS
 from perftui.diagnosis.model import Abstention, Confidence, Figure, Finding, Severity
+from perftui.facts.cpu.machine import busy_host
 from perftui.facts.fact import Facts, NotApplicableError, UnknownError
 from perftui.facts.place import Place
 from perftui.facts.question import Question
@@ -266,11 +267,13 @@ def certainty(
     """How sure a finding about ``parts`` of ``step`` is: of high confidence from ``MANY_STEPS`` on,
     of low below ``FEWEST_STEPS`` or if readings disagree. A trace with fewer than many steps is
     judged as a whole, so its confidence is one degree lower. A single profiled step may be no
-    typical one: what only it shows is of medium confidence at most."""
+    typical one: what only it shows is of medium confidence at most, and so is what was measured
+    while other programs took the cores."""
     judged = judged_step.or_none(facts)
     disagree = judged.disagree if judged and set(parts) & BY_WINDOW - {COMPUTE} else ""
     profiled = more_profiled(facts) if parts and set(parts) <= BY_WINDOW else ""
     missing = unproven or more_steps(step.count) or profiled or (MORE_PROFILED if disagree else "")
+    missing = missing or ("an idle machine" if busy_host(facts) else "")
     if disagree or step.count < (FEWEST_STEPS if step.of_run else MANY_STEPS):
         return Certainty(Confidence.LOW, missing, disagree)
     return Certainty(Confidence.MEDIUM if missing else Confidence.HIGH, missing, "")

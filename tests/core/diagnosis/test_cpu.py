@@ -152,6 +152,7 @@ def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:
     cause, *_, caution = diagnosed(neighbours()).findings
     assert (caution.rule, caution.cost_ns) == ("busy-host", 0)
     assert cause.rule != "busy-host"
+    assert (cause.confidence.name, cause.would_raise_confidence) == ("MEDIUM", "an idle machine")
     assert ("times too long, at most", 66.7) in [(one.label, one.value) for one in cause.facts]
     # No window was affordable yet: phases say what they can.
     unseen = replace(neighbours().run, ranks=make_run(events=settings(8)).ranks)

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from perftui.diagnosis.model import Severity
+from perftui.diagnosis.model import Confidence, Severity
+from perftui.diagnosis.rule import certainty
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model
 from perftui.facts.fact import Facts
+from perftui.facts.step.judged_step import judged_step
 from perftui.run.manifest import OTHER_PROGRAMS
 from tests.core.diagnosis.runs import MS, Events, make_run, telemetry_table
 from tests.core.diagnosis.stories import diagnosed, finding_of, found
@@ -152,7 +154,9 @@ def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:
     cause, *_, caution = diagnosed(neighbours()).findings
     assert (caution.rule, caution.cost_ns) == ("busy-host", 0)
     assert cause.rule != "busy-host"
-    assert (cause.confidence.name, cause.would_raise_confidence) == ("MEDIUM", "an idle machine")
+    facts = neighbours()
+    sure = certainty(facts, judged_step(facts).of, ())
+    assert (sure.confidence, sure.missing) == (Confidence.MEDIUM, "an idle machine")
     assert ("times too long, at most", 66.7) in [(one.label, one.value) for one in cause.facts]
     # No window was affordable yet: phases say what they can.
     unseen = replace(neighbours().run, ranks=make_run(events=settings(8)).ranks)

@@ -7,6 +7,76 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "bits-of-text",
+        "the bits of a number are written as text, and read letter by letter",
+        "np.unpackbits gives the bits of bytes, of a whole array at once: "
+        "np.unpackbits(x.astype('>u4').view(np.uint8))",
+        sources.BITS,
+        "builtins.format builtins.bin builtins.int *.zfill numpy.binary_repr "
+        "numpy.array numpy.array(list) *.__format__",
+        frames=r"^$|^numpy/",
+        where="item step evaluation",
+        within=r"(\bint\((\w+)\)|(\w+) == .1.) for (\2|\3) in ([\w.]*\b(format|bin|binary_repr)"
+        r"\(|list\([\w.]*(format|bin|binary_repr)\(|f\')",
+    ),
+    SlowCall(
+        "thresholds-one-by-one",
+        "all scores are compared with one threshold after another",
+        "sort the scores once, and add the labels up in this order: cumsum gives the "
+        "hits at every threshold, searchsorted those at given ones",
+        sources.CURVES_AT_ONCE,
+        "*.mean *.sum numpy.mean numpy.sum torch.sum torch.mean *.float *.astype *.int "
+        "*.long numpy.logical_and torch.logical_and *.__eq__ *.__op__ "
+        "numpy.count_nonzero",
+        native=True,
+        where="step evaluation",
+        within=r"for (\w+) in ([\w.]*(linspace|arange)\(|[^\n]*(thres|cutoff))[^\n]*:\n[\s\S]*?"
+        r"(>=?|<=?) \1\b",
+        in_loop=True,
+    ),
+    SlowCall(
+        "resampled-one-by-one",
+        "{line} draws the samples of one bootstrap after another, and computes on each",
+        "draw all at once: i = rng.integers(0, n, (times, n)), and take the mean over "
+        "the last dimension of x[i]; scipy.stats.bootstrap does so in batches",
+        sources.BOOTSTRAP,
+        "*",
+        frames=r"^",
+        where="step evaluation",
+        given=r"choice|randint|integers|resample|\w\[\w+\]",
+        within=r"\A(?![\s\S]*(backward|__getitem__))[\s\S]*for \w+ in [\w.]*range\([^\n]*:\n\s+"
+        r"(\w+) = [\w.]*(choice\((len\(\w+\)|\w+), (size=)?\4(, replace=True)?|randint\("
+        r"0, (len\(\w+\)|\w+), (size=)?\(?\7|integers\(0, (len\(\w+\)|\w+), (size=)?\9|r"
+        r"esample\()",
+        in_loop=True,
+    ),
+    SlowCall(
+        "ranked-one-by-one",
+        "{call} ranks all items for one row after another",
+        "rank all rows at once: torch.topk(scores, k, dim=1), and take hits by gather; "
+        "means over rows follow",
+        sources.RANKED_USERS,
+        "numpy.argsort torch.argsort *.argsort numpy.argpartition torch.topk *.topk "
+        "heapq.nlargest *.argpartition",
+        frames=r"^$|^numpy/|^torch/",
+        where="step evaluation",
+        given=r"\(-?[\w.]+\[\w+\]|^[\w.]+\[\w+\]\.(topk|argsort|sort)|nlargest\(\w+, [\w.]+\["
+        r"\w+\]",
+        within=r"for (\w+)(, \w+)? in [^\n]*:\n[\s\S]*(argsort|topk|argpartition|nlargest)\([^"
+        r"\n]*\[\1\]|for (\w+)(, \w+)? in [^\n]*:\n[\s\S]*\[\4\]\.(topk|argsort)",
+        in_loop=True,
+    ),
+    SlowCall(
+        "blocks-joined-in-batch",
+        "{call} puts the matrices of all samples into one that is zero elsewhere",
+        "keep each as its edges, with the numbers of nodes before it added, or "
+        "scipy.sparse.block_diag; small ones padded, for torch.bmm",
+        sources.BMM,
+        "scipy.linalg.block_diag torch.block_diag",
+        frames=r"^$|^scipy/|^torch/|^numpy/",
+        where="item",
+    ),
+    SlowCall(
         "pair-looked-up",
         "each look-up in a DOK matrix goes through checks in Python",
         "keep a Python set of the pairs, made once, or of the numbers u * columns + i",

@@ -881,3 +881,64 @@ SNAPSHOTS = Source(
     "torchdata, StatefulDataLoader: snapshot_every_n_steps",
     "https://pytorch.org/data/0.8/torchdata.stateful_dataloader.html",
 )
+CYCLED = _issue("Memory leak when using itertools.cycle", "pytorch/pytorch/issues/23900")
+QUADRATIC = _issue("A solver of quadratic programs in torch", "SimplexLab/TorchJD/pull/332")
+RUN_LENGTHS = Source(
+    "Encoding and decoding run lengths, timed", "https://github.com/FrankwaP/multiclass-rle"
+)
+LETTERS = Source(
+    "Code Review, improving the speed of one-hot encoding a list of strings",
+    "https://codereview.stackexchange.com/questions/278411/improving-the-speed-of-one-hot-"
+    "encoding-a-list-of-strings",
+)
+FOREACH = _issue("Add foreach to optimizers", "facebookresearch/schedule_free/pull/10")
+FAST_FORWARD = _issue("Efficiently skip batches", "huggingface/accelerate/pull/1002")
+BYTES_COPIED = Source(
+    "PyTorch forums, Loading an unsigned 8 bit integer",
+    "https://discuss.pytorch.org/t/loading-an-unsigned-8bit-integer/176627",
+)
+NO_GRAPH = _issue("no_grad in place of detach", "yandexdataschool/Practical_RL/pull/368")
+JITTER_LATE = _issue(
+    "Colour jitter before the resize is a bottleneck", "NVIDIA/cosmos-framework/issues/174"
+)
+FEDERATED = _issue("Better parameter aggregation for FedAvg", "kitsuyaazuma/blazefl/pull/61")
+POPULATION = Source(
+    "EvoTorch, populations as batches on the GPU", "https://ar5iv.labs.arxiv.org/html/2302.12600"
+)
+SENT_TWICE = _issue("Redundant transfers between CPU and GPU", "vqdang/hover_net/pull/206")
+SURGERY = _issue("Gradients projected one by one are slow", "tianheyu927/PCGrad/issues/4")
+CLOSURES = _issue("L-BFGS evaluates the model several times", "pytorch/pytorch/pull/539")
+CURVES_AT_ONCE = _issue("Curves by sort and searchsorted", "open-edge-platform/anomalib/pull/3720")
+BOOTSTRAP = Source(
+    "SciPy, bootstrap in vectorized batches",
+    "https://www.simplified.guide/scipy/bootstrap-confidence-interval-compute",
+)
+RANKED_USERS = _issue("Evaluate all users in batches", "benfred/implicit/pull/520")
+MULTI_HOT = Source("PyTorch, multi-hot vectors", "https://taourl.com/read-3786223.html")
+REPLACED = Source(
+    "Improve performance of replacing multiple strings",
+    "https://errorhandle.ai/improve-performance-of-replacing-multiple-strings",
+)
+CHILDREN = _issue("Faster calculations in the tree search", "werner-duvaud/muzero-general/pull/172")
+PINNED = _issue("A tutorial on pin_memory: it blocks", "pytorch/tutorials/pull/2983")
+BITS = Source(
+    "Convert a bytestring into an array of 1s and 0s: unpackbits",
+    "https://devsolus.com/convert-bytestring-into-numpy-array-of-1s-and-0s/",
+)
+META = _issue("functorch for inner loops", "learnables/learn2learn/issues/331")
+GHOSTS = _issue(
+    "Fast gradient clipping and ghost clipping in Opacus",
+    "pytorch/pytorch.github.io/commit/c1fc8cc299593113809971942aaecc7506396aec",
+)
+FANCY = Source(
+    "NumPy, Assigning values to indexed arrays",
+    "https://docs.scipy.org/doc/numpy-1.8.0/user/basics.html",
+)
+DROPOUT_PASSES = _issue(
+    "Monte Carlo dropout without a loop", "torch-uncertainty/torch-uncertainty/pull/49"
+)
+IN_MEMORY_FILES = _issue("A buffer in memory, no file", "flexcompute/tidy3d/pull/2377")
+RETAINED = _issue("Gradients are stored, no second pass", "sdv-dev/CTGAN/issues/37")
+COUNTED = Source(
+    "NumPy, bincount", "https://numpy.org/doc/stable/reference/generated/numpy.bincount"
+)

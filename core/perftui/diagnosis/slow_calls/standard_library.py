@@ -7,6 +7,133 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "replaced-one-by-one",
+        "the text is copied for each of the words that are replaced in it",
+        "compile one pattern of all of them once, and replace in one pass: "
+        "pattern.sub(lambda m: table[m[0]], text); single letters by str.translate",
+        sources.REPLACED,
+        "*.replace str.replace",
+        frames=r"^$",
+        where="item step evaluation",
+        within=r"for (\w+), (\w+) in [^\n]*:\n\s+([\w.]+) = \3\.replace\(\1, \2\)|for (\w+) in "
+        r"[^\n]*:\n\s+([\w.]+) = \5\.replace\(\4, ",
+        in_loop=True,
+    ),
+    SlowCall(
+        "letters-table-made",
+        "{call} makes the table of letters anew each time",
+        "make it once, outside of the function",
+        sources.TRANSLATE,
+        "*.maketrans",
+        frames=r"^",
+        where="item step evaluation",
+    ),
+    SlowCall(
+        "letters-one-hot",
+        "letters are made one-hot one by one, in Python",
+        "look all up at once in a table made once: table[np.frombuffer(text.encode(), "
+        "np.uint8)], of 256 rows",
+        sources.LETTERS,
+        "*.__setitem__ *.__getitem__ builtins.enumerate",
+        native=True,
+        where="item step",
+        within=r"for (\w+), (\w+) in enumerate\([^\n]*:\n(\s+if [^\n]*:\n)?\s+\w+\[\1, [\w.]+\["
+        r"\2\]\] = 1",
+    ),
+    SlowCall(
+        "labels-set-one-by-one",
+        "the classes of a sample are set one by one",
+        "set them at once: y[labels] = 1, or in a batch y[i, labels] = 1",
+        sources.MULTI_HOT,
+        "*.__setitem__",
+        native=True,
+        where="item step evaluation",
+        within=r"for (\w+) in (?!range)[^\n]*:\n\s+[\w.]+\[([\w.]+, )?\1\] = (1|1\.0|True)\b",
+        in_loop=True,
+    ),
+    SlowCall(
+        "counted-one-by-one",
+        "elements are counted one by one, in Python",
+        "count them at once: np.bincount or torch.bincount of the whole array "
+        "(collections.Counter for words)",
+        sources.COUNTED,
+        "*.__iadd__ *.__getitem__ *.__setitem__",
+        native=True,
+        where="item",
+        within=r"for (\w+) in (?!range)[^\n]*:\n\s+[\w.]+\[(int\()?\1(\.item\(\))?\)?\] \+= 1("
+        r"\.0)?\b",
+        in_loop=True,
+    ),
+    SlowCall(
+        "edges-set-one-by-one",
+        "edges are written into a matrix one by one",
+        "write all at once: a[edges[:, 0], edges[:, 1]] = 1, of an array of edges made once",
+        sources.FANCY,
+        "*.__setitem__",
+        native=True,
+        where="item step evaluation",
+        within=r"for \(?(\w+), (\w+)\)?(, \w+)? in (?!enumerate|zip\(range)[^\n]*:\n(\s+\w+\[[^"
+        r"\n]*\n)?\s+[\w.]+\[(\w+, )?(\1, \2|\2, \1)\] = ",
+        in_loop=True,
+    ),
+    SlowCall(
+        "runs-decoded-one-by-one",
+        "runs of a mask are written one by one, again in every epoch",
+        "decode all masks once before training, or by pycocotools.mask.decode; both "
+        "ends of all runs at once: add 1 at starts and -1 at ends to zeros, then cumsum",
+        sources.RUN_LENGTHS,
+        "*.__setitem__",
+        native=True,
+        where="item",
+        within=r"for (\w+), (\w+) in zip\([\s\S]*\[\1( - 1)?:(\2|\1 \+ \2)( - 1)?\] = ",
+        in_loop=True,
+    ),
+    SlowCall(
+        "sums-made-each-item",
+        "{call} adds the same lengths up again for each item",
+        "make the sums once in __init__, and find the place by np.searchsorted or bisect",
+        sources.SCANNED,
+        "numpy.cumsum itertools.accumulate torch.cumsum *.cumsum",
+        frames=r"^",
+        where="item",
+        given=r"(cumsum|accumulate)\([^()]*\bself\.\w*(len|size|count|num|n_)\w*|self\.\w*(len"
+        r"|size|count|num)\w*\.cumsum\(",
+    ),
+    SlowCall(
+        "numbers-of-names-made",
+        "{line} numbers all names again for each item",
+        "make the table once in __init__",
+        sources.SCANNED,
+        "builtins.enumerate builtins.zip builtins.dict builtins.sorted builtins.set",
+        frames=r"^$",
+        where="item",
+        given=r"\bself\.",
+        within=r"\{(\w+): (\w+) for \2, \1 in enumerate\((sorted\()?(set\()?self\.",
+    ),
+    SlowCall(
+        "written-and-read-back",
+        "{call} writes a file for each item, to read it back",
+        "hand it over in memory: io.BytesIO, or an array",
+        sources.IN_MEMORY_FILES,
+        "tempfile.NamedTemporaryFile tempfile.TemporaryFile tempfile.mkstemp "
+        "tempfile.mkdtemp tempfile.TemporaryDirectory tempfile.mktemp",
+        frames=r"^$|tempfile\.py",
+        where="item step",
+        least=0.2,
+    ),
+    SlowCall(
+        "batches-passed-over",
+        "{line} loads all batches before the one to go on with, and drops them",
+        "leave out their indices, not the batches: a sampler that begins later, "
+        "accelerate.skip_first_batches, or torchdata's StatefulDataLoader",
+        sources.FAST_FORWARD,
+        "builtins.enumerate *.__iter__",
+        frames=r"^",
+        where="start",
+        within=r"for (\w+), [^\n]* in enumerate\([^\n]*:\n\s+if \1 (<=?|not in) [\w.() %]+:\n\s"
+        r"+continue",
+    ),
+    SlowCall(
         "thread-awaited",
         "the line waits for what another thread puts into a queue, and threads of one process take "
         "turns at Python code",

@@ -7,6 +7,221 @@ from perftui.diagnosis.slow_calls.row import SlowCall
 
 ROWS = (
     SlowCall(
+        "recorded-then-detached",
+        "{line} records the graph of a whole network, which detach() then throws away",
+        "call it under torch.no_grad(): no activations are kept, and nothing is recorded",
+        sources.NO_GRAPH,
+        "*.detach",
+        frames=r"^torch/nn/modules/",
+        where="step",
+        given=r"^(?!torch\.)[\w.]+\((?:[^()]|\([^()]*\))*\)\.detach\(\)$",
+        within=r"\A(?![\s\S]*(no_grad|inference_mode|set_grad_enabled))",
+    ),
+    SlowCall(
+        "batches-kept-by-cycle",
+        "itertools.cycle keeps every batch of the first round, and then gives the same ones again",
+        "write a generator that begins anew: while True: yield from loader",
+        sources.CYCLED,
+        "itertools.cycle",
+        frames=r"^",
+        given=r"(?i)cycle\([^()]*(load|dl\b|data)",
+        rules="page-faults growing-steps",
+    ),
+    SlowCall(
+        "program-solved-on-cpu",
+        "{call} solves a program on the CPU, with a copy to NumPy, and the device waits",
+        "solve small ones in torch (projected gradient on the products of the "
+        "gradients, a few steps), warm-started, or only when a constraint is violated",
+        sources.QUADRATIC,
+        "quadprog.solve_qp qpsolvers.solve_qp qpsolvers.solve_problem "
+        "cvxopt.solvers.qp cvxopt.solvers.lp cvxpy.Problem.solve osqp.OSQP.solve "
+        "scipy.optimize.linprog scipy.optimize.nnls scipy.optimize.milp",
+        frames=r"^$|^(quadprog|qpsolvers|cvxopt|cvxpy|osqp|scipy)/",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "clients-averaged-by-name",
+        "the weights of several models are averaged name by name, and model by model",
+        "flatten each model once (parameters_to_vector, or torch.cat of its state), "
+        "average all by one product, weights @ torch.stack(vectors), and write it back "
+        "by views",
+        sources.FEDERATED,
+        "*.__iadd__ *.__getitem__ *.__op__ torch.stack builtins.sum *.float *.mean "
+        "torch.div torch.mean",
+        native=True,
+        where="step evaluation",
+        given=r"\w\[\w+\](\.state_dict\(\))?\[\w+\]|\bfor (\w+) in |\w\[\w+\]",
+        without=r"\.grad\b",
+        within=r"\b(\w*(state|client|local|model|weight)\w*)\[(\w+)\](\.state_dict\(\))?\[(\w+)"
+        r"\]|(\w+)\[\w+\][^\n]* for \6 in \w*(state|client|local|model|weight)\w*",
+    ),
+    SlowCall(
+        "gradients-projected-by-pairs",
+        "gradients of tasks are compared and projected pair by pair, and an if waits "
+        "for each number",
+        "stack them once: torch.stack(grads) @ torch.stack(grads).t() gives all "
+        "products, and the projection needs only these; take product.clamp(max=0) in "
+        "place of the if",
+        sources.SURGERY,
+        "torch.dot *.dot *.norm *.__op__ torch.sum *.sum torch.norm *.item torch.matmul",
+        native=True,
+        where="step",
+        within=r"for (\w+) in [\s\S]*for (\w+) in [^\n]*:\n[\s\S]*(dot\(\1, \2\)|\(\1 \* \2\)\."
+        r"sum\(\)|\1 @ \2\b|\1\.dot\(\2\))[\s\S]*\bif [^\n]*< 0",
+        in_loop=True,
+    ),
+    SlowCall(
+        "closure-called-again",
+        "L-BFGS calls the closure, forward and backward, up to max_iter times in each "
+        "step (20 unless given), and reads numbers of the device between",
+        "take Adam or SGD for mini-batches; else all samples in one batch, and as few "
+        "iterations as converge (max_iter)",
+        sources.CLOSURES,
+        "torch.optim.LBFGS.step *.step",
+        frames=r"^torch/(optim|utils)/",
+        where="step",
+        given=r"step\(",
+        beside=r"torch/optim/lbfgs",
+        least=0.2,
+    ),
+    SlowCall(
+        "masks-multiplied-by-name",
+        "a mask is multiplied into each weight by itself",
+        "torch._foreach_mul_(weights, masks), on lists made once",
+        sources.FOREACH,
+        "*.mul_ *.__op__ *.__getitem__ *.mul torch.mul *.__iadd__",
+        native=True,
+        where="step",
+        without=r"\.grad\b",
+        within=r"for (\w+), (\w+) in [^\n]*(named_parameters\(\)|parameters\(\), \w*mask)[\s\S]"
+        r"*\b\2?\1?(\.data)?(\.mul_\(| \*= | = [\w.]+ \* )[^\n]*mask",
+        in_loop=True,
+    ),
+    SlowCall(
+        "members-perturbed-by-name",
+        "each member of a population gets its weights tensor by tensor, and runs by itself",
+        "draw the noise as one matrix of members x weights, and run all at once: "
+        "torch.vmap of torch.func.functional_call, over stacked weights",
+        sources.POPULATION,
+        "torch.randn_like torch.randn *.normal_ *.__op__ *.add_ torch.normal "
+        "torch.nn.utils.vector_to_parameters *.copy_ *.data",
+        frames=r"^$|^torch/(nn/utils|_tensor|functional)",
+        where="step evaluation",
+        within=r"\A(?![\s\S]*backward\()[\s\S]*for \w+ in [^\n]*:\n[\s\S]*(for [^\n]*parameters"
+        r"\(\)[^\n]*:\n[\s\S]*(randn_like|normal_?|randn)\(|vector_to_parameters\([^\n]*"
+        r"\[\w+\])",
+        in_loop=True,
+    ),
+    SlowCall(
+        "slow-weights-one-by-one",
+        "slow weights are moved towards the fast ones, and copied back, tensor by tensor",
+        "torch._foreach_lerp_(slow, fast, alpha) and torch._foreach_copy_(fast, slow), "
+        "on lists made once",
+        sources.FOREACH,
+        "*.add_ *.copy_ *.lerp_ *.__op__ *.mul_ *.sub *.clone *.__getitem__",
+        native=True,
+        where="step",
+        within=r"(?i)for (\w+) in [^\n]*(\['params'\]|parameters\(\))[^\n]*:\n[\s\S]*slow[\s\S]"
+        r"*\b\1(\.data)?\.copy_\(",
+        in_loop=True,
+    ),
+    SlowCall(
+        "gradients-copied-to-keep",
+        "{line} copies the gradient of each weight by itself, to keep it",
+        "keep the tensors themselves, [p.grad for p in params], and let zero_grad() "
+        "set p.grad to None, as it does unless told otherwise: the next backward then "
+        "makes new ones",
+        sources.FOREACH,
+        "*.clone *.copy copy.deepcopy",
+        frames=r"^$|^torch/_tensor|^python3\S*/copy\.py|/copy\.py",
+        where="step",
+        given=r"\b\w+\.grad(\.data)?(\.detach\(\))?\.clone\(\)|deepcopy\(\w+\.grad\b",
+        in_loop=True,
+    ),
+    SlowCall(
+        "gradients-joined",
+        "{call} copies all gradients into one vector each time",
+        "compute on the list (torch._foreach_norm, torch._foreach_mul), or let p.grad "
+        "be views of one vector, made once, with zero_grad(set_to_none=False)",
+        sources.FOREACH,
+        "torch.cat torch.concat torch.concatenate torch.hstack",
+        frames=r"^$|^torch/",
+        where="step",
+        given=r"\b(\w+)\.grad\b[^\n]* for \1 in |for \w+, (\w+) in .*\2\.grad",
+    ),
+    SlowCall(
+        "pinned-in-step",
+        "{call} copies the batch to pinned memory, and the step waits for that",
+        "let a thread of the loader do it: DataLoader(..., pin_memory=True), then "
+        ".to(device, non_blocking=True)",
+        sources.PINNED,
+        "torch.Tensor.pin_memory *.pin_memory",
+        frames=r"^$|^torch/",
+        where="step",
+        waits=True,
+    ),
+    SlowCall(
+        "converted-before-copy",
+        "the batch is made floats on the CPU, and all of their bytes are copied to the device",
+        "copy it first, and convert there: x.to(device).float(); bytes or class "
+        "numbers are a quarter or less",
+        sources.BYTES_COPIED,
+        "*.to *.cuda",
+        frames=r"^$",
+        where="step",
+        given=r"\.(float|double)\(\)\.(to|cuda)\(|\.to\(torch\.(float(32|64)?|double)\)\.(to|c"
+        r"uda)\(|\.type\(torch\.FloatTensor\)\.(to|cuda)\(|\.float\(\)\.div\([^()]*\)\.("
+        r"to|cuda)\(",
+        waits=True,
+    ),
+    SlowCall(
+        "passes-by-dropout",
+        "{call} is run again and again on the same input, for the mean over its dropout",
+        "repeat the input instead, and call it once: {call} of "
+        "x.repeat_interleave(times, 0), then .unflatten(0, (-1, times)).mean(1); in "
+        "parts where memory is short",
+        sources.DROPOUT_PASSES,
+        "*.__call__ ?.*",
+        frames=r"^torch/nn/modules/",
+        where="step evaluation",
+        given=r"^[\w.]+\([\w.]+\)",
+        within=r"\[[^\[\]\n]*\b[\w.]+\([\w.]+\)[^\[\]\n]* for _ in range\(|for _ in range\([^\n"
+        r"]*:\n(\s+with [^\n]*:\n)?\s+\w+\.append\([^\n]*\b[\w.]+\([\w.]+\)",
+        in_loop=True,
+    ),
+    SlowCall(
+        "tasks-by-library",
+        "the inner steps of one task after another go weight by weight through Python",
+        "adapt all tasks at once: torch.vmap of torch.func.grad over functional_call, "
+        "with stacked weights; or copy and adapt the head alone (ANIL)",
+        sources.META,
+        frames=r"(^|> )(higher|learn2learn|torchmeta|torchopt)/",
+        where="step",
+        least=0.2,
+    ),
+    SlowCall(
+        "gradients-by-opacus",
+        "Opacus keeps a gradient of each weight for each sample",
+        "make_private(..., grad_sample_mode='ghost'), which clips by norms alone; or a "
+        "part of the weights (adapters, the head)",
+        sources.GHOSTS,
+        frames=r"(^|> )opacus/",
+        where="step",
+        least=0.3,
+    ),
+    SlowCall(
+        "tree-searched-in-python",
+        "{call} goes through all children of a node in Python, each with its own score",
+        "keep counts, values and priors of a node's children in arrays, and take one "
+        "argmax: q / n + c * prior * sqrt(n.sum()) / (1 + n)",
+        sources.CHILDREN,
+        "builtins.max builtins.sorted numpy.argmax",
+        frames=r"^",
+        where="step evaluation",
+        given=r"(?i)(children|actions|moves|edges)\b.*(key=|for )[\s\S]*(visit|ucb|uct|puct|pr"
+        r"ior|value|score|\.n\b|\.q\b)",
+    ),
+    SlowCall(
         "clipped-one-by-one",
         "{call} is called for each parameter by itself",
         "call it once, with all of them (model.parameters()); where each is to have a norm of its "

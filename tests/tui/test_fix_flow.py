@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -95,11 +96,17 @@ async def test_a_written_fix_is_said_first_and_not_offered_again(ended: Path, sc
         assert "u Undo" not in footer(app)
 
 
-async def test_what_perftui_does_not_write_is_said_with_its_place(ended: Path) -> None:
+async def test_what_perftui_does_not_write_is_said_with_its_place(
+    ended: Path, script: Path
+) -> None:
+    (kept := RunLayout(ended).sources).mkdir()
+    shutil.copy(script, kept)
     async with diagnosed(ended, (160, 60)) as (app, pilot):
         app.snapshot = replace(app.snapshot, options={})
         await press(pilot, "w", until="! by hand at train.py:4: make batches in worker processes")
-        await press(pilot, "p", until="save your own edit, then r runs it again and compares")
+        await press(pilot, "p", until="save your edit, then r runs it again and compares")
+        script.write_text("x = 1\n")
+        await press(pilot, "p", until="you edited train.py: r runs it again and compares")
         await press(pilot, "5", "w", until="4 shows what to write, and where")
 
 

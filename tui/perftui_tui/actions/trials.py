@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
+from perftui.facts.source.source_calls import edited_since
 from perftui.run.layout import TRIAL_FILE, trials_of
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
@@ -35,7 +36,9 @@ EDITED = (
     "{compare.rerun} runs it again"
 )
 
-BY_HAND = "save your own edit, then {diagnosis.rerun} runs it again and compares both runs"
+BY_HAND = (
+    "{diagnosis.rerun} runs it again and compares both runs, where {compare.prove_fix} proves it"
+)
 
 
 @dataclass(frozen=True)
@@ -169,7 +172,9 @@ class Trials:
         if option is None or not option.is_triable:
             first = option or next(iter(options), None)
             why = first.why_not_tried if first else "perftui writes no fix for this finding"
-            self._app.warn(f"{why}: {hint(BY_HAND)}" if finding else no_fix(snapshot))
+            names = edited_since(snapshot.facts) if snapshot.facts else []
+            edit = f"you edited {', '.join(names)}:" if names else f"{why}: save your edit, then"
+            self._app.warn(f"{edit} {hint(BY_HAND)}" if names or finding else no_fix(snapshot))
             return
         # For the first finding the top of the screen says it.
         top = snapshot.diagnosis.top

@@ -128,6 +128,12 @@ def compared_sources(before: Facts, after: Facts) -> dict[Path, tuple[Path, Path
     return result
 
 
+def edited_since(facts: Facts) -> list[str]:
+    """Names of the user's files that are no longer what they were when the run began."""
+    copies = [(path, copy) for path, copy in _kept_sources(facts).items() if path.is_file()]
+    return [path.name for path, copy in copies if path.read_bytes() != copy.read_bytes()]
+
+
 @fact
 def _kept_sources(facts: Facts) -> Mapping[Path, Path]:
     """Copies of the script and the modules beside it, made when the run began, by what they are

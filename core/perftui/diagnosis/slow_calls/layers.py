@@ -809,4 +809,77 @@ ROWS = (
         r":), )+-[\w.]+:\]",
         where="step evaluation",
     ),
+    SlowCall(
+        "sampled-by-corners",
+        "an image is sampled between its pixels by four gathers, and products of each with its "
+        "weight",
+        "use F.grid_sample(image, grid, align_corners=True), which is one operator, with places "
+        "from -1 to 1: grid = torch.stack([2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1], -1)",
+        sources.SAMPLED_BY_HAND,
+        "*.__getitem__ torch.gather *.gather *.clamp torch.clamp torch.floor *.floor *.__op__ "
+        "*.long torch.index_select *.index_select",
+        frames=_TORCH,
+        within=r"\A(?=[\s\S]*floor\()(?=[\s\S]*(?:clamp|clip)\()[\s\S]*\S+ \* \S+ \+ \S+ \* \S+ \+ "
+        r"\S+ \* \S+ \+ \S+ \* \S+",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "crops-one-by-one",
+        "a part of the features is cut out and resized for one box after another",
+        "take all boxes of the batch in one call: torchvision.ops.roi_align(features, boxes, (7, "
+        "7), spatial_scale=scale, sampling_ratio=2, aligned=True)",
+        sources.ROI_ALIGN,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"(?i)for (?=[^\n]*(?:box|roi|rect|prop))[^\n]* in [^\n]*:\n(?=[\s\S]*"
+        r"(?:adaptive_(?:avg|max)_pool2d|interpolate)\()[\s\S]*\w\[(?:[^\]\n]*, )?\w+:\w+, "
+        r"\w+:\w+\]",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "integrated-in-small-steps",
+        "a network is called for one small step of time after another, and backward goes through "
+        "all of them",
+        "take fewer and longer steps of a higher order (Heun or RK4 with a quarter of the steps, "
+        "or torchdiffeq's dopri5 with rtol=1e-3), and torch.compile one step",
+        sources.FIXED_STEPS,
+        "*",
+        in_loop=True,
+        frames=r"^torch/nn/modules/module\.py",
+        within=r"for \w+ in [^\n]*:\n[\s\S]*\b(\w+) (?:= \1 \+|\+=) (?:\(?(?:self\.)?(?:dt|h|"
+        r"step_size|delta_t|dt_\w+|\w+_dt)\b[^\n]*\* [\w.]+\((?:\w+, )?\1\b|[\w.]+\((?:\w+, )?\1\b"
+        r"[^\n]*\) \* (?:self\.)?(?:dt|h|step_size|delta_t|\w+_dt)\b)",
+        where="step",
+    ),
+    SlowCall(
+        "pieces-reduced-one-by-one",
+        "a tensor is split into pieces of different lengths, and each is reduced by itself",
+        "reduce all by the number of the piece of each row: i = "
+        "torch.repeat_interleave(torch.arange(n), sizes); torch.zeros(n, d).index_add_(0, i, x) / "
+        "sizes[:, None] for means, scatter_reduce_ with 'amax' for the largest",
+        sources.POOLED_BY_SCATTER,
+        "*.mean *.sum *.max *.amax torch.stack *.split torch.split torch.mean torch.sum torch.max",
+        frames=_TORCH,
+        within=r"(?:\b(\w+)\.(?:mean|sum|a?max)\([^()]*\)|torch\.(?:mean|sum|a?max)\((\w+)\b[^()]*"
+        r"\))(?:\[0\]|\.values)? for (?:\1|\2) in (?:torch\.split\((?!\w+, \d)|[\w.]+\.split\("
+        r"(?!\d))|for (\w+) in (?:torch\.split\((?!\w+, \d)|[\w.]+\.split\((?!\d))[^\n]*:\n"
+        r"[\s\S]*\b\3\.(?:mean|sum|a?max)\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "attention-masked-by-adjacency",
+        "attention is computed between all pairs of nodes, and a mask keeps that along edges",
+        "compute it for the edges alone: e = F.leaky_relu(source[i] + target[j]); a = "
+        "torch_geometric.utils.softmax(e, j); out.index_add_(0, j, a[:, None] * h[i]), with i, j = "
+        "adj.nonzero().t() made once",
+        sources.DENSE_GRAPH,
+        "*",
+        frames=r"^$|^torch/",
+        within=r"(?i)torch\.where\((\w*(?:adj|graph|edge|neigh|conn)\w*)(?: > 0| != 0| == 1)?, "
+        r"\w+, [\s\S]*softmax\([\s\S]*(?:matmul\(|mm\(| @ )|masked_fill_?\(~?\(?\w*(?:adj|graph|"
+        r"edge|neigh|conn)\w*(?:\.unsqueeze\(\d\))?(?: == 0)?\)?, [\s\S]*softmax\([\s\S]*(?:matmul"
+        r"\(|mm\(| @ )",
+        where="step evaluation",
+    ),
 )

@@ -650,8 +650,9 @@ ROWS = (
         "*",
         in_loop=True,
         frames=r"^$|^torch/",
-        within=r"\bfor (\w+) in [^\n]*\bpermutations\([\s\S]*\[[^\]\n]*\b\1\b[^\]\n]*\]|"
-        r"\[[^\]\n]*\b(\w+)\b[^\]\n]*\][^\n]* for \2 in [^\n]*\bpermutations\(",
+        within=r"\A(?=[\s\S]*\bpermutations\()[\s\S]*(?:\bfor (\w+) in [^\n]*\bpermutations\("
+        r"[\s\S]*\[[^\]\n]*\b\1\b[^\]\n]*\]|\[[^\]\n]*\b(\w+)\b[^\]\n]*\][^\n]* for \2 in [^\n]*"
+        r"\bpermutations\()",
         where="step evaluation",
     ),
     SlowCall(
@@ -751,5 +752,33 @@ ROWS = (
         r"\()|\b(\w+) = torch\.(?:linalg\.)?matrix_exp\([^\n]*\n[\s\S]*(?:trace\(\1\)|\b\1\.trace"
         r"\()",
         where="step",
+    ),
+    SlowCall(
+        "bins-by-masks",
+        "all numbers are compared with the edges of one bin after another",
+        "look up the bin of each once, and add up by it: i = torch.bucketize(x, edges[1:-1]); "
+        "torch.bincount(i, minlength=n) counts, and torch.zeros(n).index_add_(0, i, values) sums",
+        sources.BINNED,
+        "*",
+        in_loop=True,
+        frames=r"^$|^torch/",
+        within=r"for (?:\w+, )?\(?(\w+), (\w+)\)? in (?:enumerate\()?zip\([^\n]*:\n[\s\S]*(?:"
+        r"\.g[te]\(\1\b[^\n]*\.l[te]\(\2\b|>=? \1\) [*&] \([^\n]*<=? \2\))|for (\w+) in range\("
+        r"[^\n]*:\n[\s\S]*>=? [\w.]+\[\3\]\) [*&] \([^\n]*<=? [\w.]+\[\3 \+ 1\]\)",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "radius-by-eigenvalues",
+        "all eigenvalues are computed, for the largest of them",
+        "take some steps of power iteration with a vector that is kept: v = F.normalize(w @ v, "
+        "dim=0), and the norm of w @ v then, every N steps",
+        sources.SPECTRAL,
+        "torch.linalg.eigvals *.abs torch.abs *.max torch.max *.amax",
+        frames=_TORCH,
+        given=r"eigvals\([^\n]*\.abs\(\)\.a?max\(|max\(torch\.abs\(torch\.linalg\.eigvals\(|"
+        r"torch\.abs\(torch\.linalg\.eigvals\([^\n]*\)\)\.a?max\(|^torch\.linalg\.eigvals\(",
+        within=r"eigvals\([^\n]*\.abs\(\)\.a?max\(|max\(torch\.abs\(torch\.linalg\.eigvals\(|"
+        r"torch\.abs\(torch\.linalg\.eigvals\([^\n]*\)\)\.a?max\(",
+        where="step evaluation",
     ),
 )

@@ -474,6 +474,32 @@ AMAX = _issue("Use torch.amax instead of torch.max", "facebookresearch/detectron
 ENTRIES = _issue(
     "Stack a rotation matrix's entries, do not assign them", "Genentech/beignet/pull/92"
 )
+BINNED = _issue(
+    "Improve calibration error speed by replacing a loop", "Lightning-AI/torchmetrics/pull/769"
+)
+SAMPLED_BY_HAND = _issue(
+    "Replace a handmade bilinear sampler with grid_sample", "OniroAI/MonoDepth-PyTorch/pull/4"
+)
+ROI_ALIGN = Source(
+    "TorchVision, roi_align",
+    "https://docs.pytorch.org/vision/stable/generated/torchvision.ops.roi_align.html",
+)
+ONE_HOT_LAYER = Source(
+    "Embedding vs. linear layer in PyTorch",
+    "https://ajkdrag.in/4-Articles/Embedding-vs-Linear-layer-in-PyTorch",
+)
+VECTOR_NORM = Source(
+    "PyTorch, torch.linalg.vector_norm",
+    "https://docs.pytorch.org/docs/stable/generated/torch.linalg.vector_norm.html",
+)
+FIXED_STEPS = _issue(
+    "Gradients through an ODE: 256 or 64 steps",
+    "DifferentiableUniverseInitiative/flowpm/issues/82",
+)
+POOLED_BY_SCATTER = _issue("Pooling is a call of scatter", "pyg-team/pytorch_geometric/pull/2207")
+PATCHES = _issue(
+    "Conv3d of patches is much slower than a linear layer", "huggingface/transformers/issues/45750"
+)
 UNFOLD_BACKWARD = _issue("Tensor unfold backward is slow", "pytorch/pytorch/issues/17501")
 ALL_PAIRS = _issue("Broadcast add in place of pairs of features", "diegoantognini/pyGAT/pull/63")
 OFFSETS = Source(

@@ -104,6 +104,75 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "norm-by-hand",
+        "square, sum and root each go through the tensor, and backward keeps one for each",
+        "use torch.linalg.vector_norm(x, dim=-1), which is one operator, with a gradient of zero "
+        "at zero",
+        sources.VECTOR_NORM,
+        "torch.sqrt *.sqrt",
+        frames=_TORCH,
+        given=r"^torch\.sqrt\(torch\.sum\([^\n]*(?:\*\* 2|pow\([^()]*2\)|square\([^()]*\))\)?"
+        r"(?:, [^()]*)?\)\)$|^torch\.sqrt\([^\n]*(?: \*\* 2|\.pow\(2\)|\.square\(\))\)?"
+        r"\.sum\([^()]*\)\)$|(?: \*\* 2|\.pow\(2\)|\.square\(\))\)?\.sum\([^()]*\)\.sqrt\(\)$",
+        without=r"\) \+ |None|unsqueeze",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "weights-indexed",
+        "rows of a table of weights are taken by an index, whose backward adds up gradients place "
+        "by place",
+        "call the layer itself, or F.embedding(indices, weight): the same rows, and a backward "
+        "that adds whole rows",
+        sources.GATHER,
+        "*.__getitem__",
+        frames=_TORCH,
+        given=r"emb\w*\.weight\[(?![ijkn]\])[A-Za-z_]\w*\]$",
+        where="step",
+    ),
+    SlowCall(
+        "patches-by-convolution",
+        "patches that are already cut out are multiplied by a convolution, whose kernel is as "
+        "large as a patch",
+        "multiply them by a matrix: F.linear(patches.flatten(1), conv.weight.flatten(1), "
+        "conv.bias), or keep an nn.Linear from the start",
+        sources.PATCHES,
+        "*",
+        frames=r"^$|^torch/nn/modules/(module|conv)\.py",
+        given=r"^self\.\w+\(",
+        within=r"\b(\w+) = \w+\.(?:view|reshape)\(-1(?:, [^,()\n]+){3,4}\)\n[\s\S]*self\.\w+\(\1"
+        r"(?:\.to\([^()]*\))?\)\.(?:view\(-1, [\w.]+|reshape\(-1, [\w.]+|flatten\(1)\)",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "one-hot-into-layer",
+        "indices are made one-hot for a layer, which multiplies its weight by mostly zeros",
+        "use nn.Embedding, or F.embedding(indices, layer.weight.t()) + layer.bias, which look the "
+        "rows up",
+        sources.ONE_HOT_LAYER,
+        "*",
+        frames=_TORCH,
+        given=r"^self\.(?!\w*(?:loss|crit|metric))\w+\((?:\w+|[^\n]*one_hot\([^\n]*\)[^\n,]*)\)$",
+        within=r"self\.(?!\w*(?:loss|crit|metric))\w+\((?:F\.|torch\.nn\.functional\.|nn\."
+        r"functional\.)?one_hot\((?:[^()]|\([^()]*\))*\)(?:\.\w+\([^()]*\))*\)|\b(\w+) = (?:F\.|"
+        r"torch\.nn\.functional\.|nn\.functional\.)?one_hot\([^\n]*\n[\s\S]*self\.(?!\w*(?:loss|"
+        r"crit|metric))\w+\(\1\)",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "kernel-by-powers",
+        "a matrix is raised to each power from the start, to multiply by it",
+        "multiply what the last power gave by the matrix once more (v = a @ v), or double the "
+        "number of powers with each product; of a diagonal matrix by "
+        "torch.exp(torch.arange(n)[:, None] * a.log())",
+        sources.CHAINS_OF_PRODUCTS,
+        "torch.linalg.matrix_power torch.matrix_power *.matrix_power",
+        frames=_TORCH,
+        in_loop=True,
+        within=r"matrix_power\([\w.]+, (\w+)\)[^\n]* for \1 in |for (\w+) in [^\n]*:\n[\s\S]*"
+        r"matrix_power\([\w.]+, \2\)",
+        where="step evaluation",
+    ),
+    SlowCall(
         "keys-repeated-for-groups",
         "{call} copies keys or values for each head that shares them",
         "leave them as they are, and pass enable_gqa=True to scaled_dot_product_attention, which "

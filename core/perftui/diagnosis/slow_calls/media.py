@@ -7,6 +7,29 @@ from perftui.diagnosis.slow_calls.row import EACH, SlowCall
 
 ROWS = (
     SlowCall(
+        "colour-space-per-item",
+        "{call} converts each pixel to another colour space, again in every epoch",
+        "convert once before training, and store that; or whole batches on the device "
+        "(kornia.color)",
+        sources.COLOURS,
+        "PIL.Image.Image.convert *.convert cv2.cvtColor",
+        frames=r"^$|^PIL/",
+        where="item",
+        given=r"convert\('(HSV|LAB|YCbCr|CMYK)'|COLOR_(BGR|RGB)2(HSV|HLS|LAB|Lab|LUV|Luv|YUV|Y"
+        r"CrCb|YCR_CB|XYZ)",
+    ),
+    SlowCall(
+        "turned-by-exif",
+        "{call} decodes each photo at full size, and turns it, in every epoch",
+        "turn all once before training, and save them; or take the tag alone (getexif) "
+        "and turn the small image",
+        sources.TURNED_PHOTOS,
+        "PIL.ImageOps.exif_transpose",
+        frames=r"^$|^PIL/",
+        where="item",
+        least=0.2,
+    ),
+    SlowCall(
         "font-loaded",
         "{call} reads and parses the file of the font each time",
         "keep the fonts in a dict from (path, size), made once in each worker",

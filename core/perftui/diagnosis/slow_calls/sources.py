@@ -924,14 +924,10 @@ BYTES_COPIED = Source(
     "https://discuss.pytorch.org/t/loading-an-unsigned-8bit-integer/176627",
 )
 NO_GRAPH = _issue("no_grad in place of detach", "yandexdataschool/Practical_RL/pull/368")
-JITTER_LATE = _issue(
-    "Colour jitter before the resize is a bottleneck", "NVIDIA/cosmos-framework/issues/174"
-)
 FEDERATED = _issue("Better parameter aggregation for FedAvg", "kitsuyaazuma/blazefl/pull/61")
 POPULATION = Source(
     "EvoTorch, populations as batches on the GPU", "https://ar5iv.labs.arxiv.org/html/2302.12600"
 )
-SENT_TWICE = _issue("Redundant transfers between CPU and GPU", "vqdang/hover_net/pull/206")
 SURGERY = _issue("Gradients projected one by one are slow", "tianheyu927/PCGrad/issues/4")
 CLOSURES = _issue("L-BFGS evaluates the model several times", "pytorch/pytorch/pull/539")
 CURVES_AT_ONCE = _issue("Curves by sort and searchsorted", "open-edge-platform/anomalib/pull/3720")
@@ -967,4 +963,8 @@ IN_MEMORY_FILES = _issue("A buffer in memory, no file", "flexcompute/tidy3d/pull
 RETAINED = _issue("Gradients are stored, no second pass", "sdv-dev/CTGAN/issues/37")
 COUNTED = Source(
     "NumPy, bincount", "https://numpy.org/doc/stable/reference/generated/numpy.bincount"
+)
+CALLED_TWICE = _issue("Detach what was computed, not compute it again", "zhenyi4/codi/issues/7")
+TURNED_PHOTOS = _issue(
+    "Images loaded for their EXIF rotation", "d8ahazard/sd_dreambooth_extension/pull/1442"
 )

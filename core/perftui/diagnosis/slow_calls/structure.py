@@ -10,6 +10,37 @@ _TORCH = r"^$|^torch/"
 
 ROWS = (
     SlowCall(
+        "backward-made-twice",
+        "{line} is a second backward pass through the graph of one loss, which the "
+        "first has computed gradients of",
+        "make one: backward() leaves the gradients in p.grad, of the input too if it "
+        "has requires_grad_(); or write what torch.autograd.grad gives into p.grad",
+        sources.RETAINED,
+        "torch.autograd.grad *.backward torch.Tensor.backward",
+        frames=r"^$|^torch/(autograd|_tensor)",
+        where="step",
+        given=r"\b(grad|backward)\(",
+        without=r"create_graph=True",
+        within=r"\bgrad\((\w+), (?![^\n]*create_graph)[^\n]*retain_graph=True(?:(?!\n\s*\1 = |"
+        r"\n\s*(?:else|elif|except|return|def)\b)[\s\S])*\b\1\.backward\(|\b(\w+)\.backw"
+        r"ard\(retain_graph=True\)(?:(?!\n\s*\2 = |\n\s*(?:else|elif|except|return|def)"
+        r"\b)[\s\S])*\bgrad\(\2, (?![^\n]*create_graph)",
+    ),
+    SlowCall(
+        "computed-again",
+        "{call} computes what the function has computed of the same before",
+        "keep the first result in a name, and detach() it where no gradient is to flow",
+        sources.CALLED_TWICE,
+        "torch.softmax torch.log_softmax torch.nn.functional.softmax "
+        "torch.nn.functional.log_softmax torch.nn.functional.normalize torch.cdist "
+        "torch.sigmoid *.softmax *.log_softmax",
+        frames=r"^$|^torch/",
+        where="step evaluation",
+        given=r"\b(softmax|log_softmax|normalize|cdist|sigmoid)\(",
+        within=r"((?:[\w.]+\.)?(?:softmax|log_softmax|normalize|cdist|sigmoid)\(([\w.]*)(?:, [^"
+        r"()\n]*)?\))(?:(?!\n\s*\2 = |\n\s*(?:else|elif|except|return|def)\b)[\s\S])*\1",
+    ),
+    SlowCall(
         "positions-interpolated",
         "the table of positions is resized anew in each call, forward and backward",
         "resize it once to the size of the training's images, where the weights are loaded, and "

@@ -207,7 +207,8 @@ def repeat_launch(run: RunSnapshot, option: FixOption | None = None) -> Launch:
         cwd=Path(manifest.cwd),
         runs=run.root.parent,
         overrides=(*manifest.overrides, *edited),
-        parent=manifest.run_id,
+        # What ended before its first step is nothing to compare with: what it repeated is.
+        parent=(not any(rank.steps for rank in run.ranks) and manifest.parent) or manifest.run_id,
         options=replace(options_of(manifest.profile), spares_files=False, losses=0),
         stack_samples_per_second=stack_rate_of(manifest.profile),
     )

@@ -34,6 +34,9 @@ def test_a_run_is_repeated_with_the_override_or_the_patch_that_replaces_it() -> 
     assert launch.overrides == (TRY,)
     assert (launch.parent, launch.runs, launch.cwd) == ("one", Path("/runs"), Path("/p"))
     assert launch.name == "num_workers 0 -> 2"
+    failed = run(count=0)
+    failed = replace(failed, manifest=replace(failed.manifest, parent="zero"))
+    assert rerun_launch(failed, OPTION).parent == "zero"
     other = Override("environment", {"OMP_NUM_THREADS": "1"}, fix="threads")
     launch = rerun_launch(run(overrides=(TRY, other)), OPTION, is_written=True)
     assert (launch.command, launch.overrides) == (("python", "train.py"), (other,))

@@ -311,7 +311,10 @@ class Trials:
         if self._cancelled.is_set():
             self._leave_running(root)
             return
-        self._baseline.snapshot = self._app.newest
+        shown = self._app.newest
+        # What ended before it had steps, as after a mistake in an edit, is nothing to compare with.
+        if self._baseline.snapshot is None or (shown and shown.diagnosis.steady_steps):
+            self._baseline.snapshot = shown
         self._compare_when_steady = True
         self._requests.started(size)
         self._app.open_own(root)

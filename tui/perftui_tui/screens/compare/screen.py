@@ -101,8 +101,8 @@ class CompareScreen(RunScreen):
             parts.rows = []
             figures.rows = self._alone(snapshot, max(20, cells))
             return
-        self._edit = None if self.swapped else own_edit(*known)
         found = compare(*known)
+        self._edit = None if self.swapped or None in found.steps else own_edit(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
         rows = comparison(found, cells)
         waits = any(map(lacks_tables, known))

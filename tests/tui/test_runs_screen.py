@@ -163,10 +163,15 @@ async def test_no_runs_say_how_to_record_one(
         await press(pilot, "9", until="perftui train.py records one")
 
 
-def test_the_command_lists_names_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_names_too(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     head, *lines = ran(capsys, "runs", str(runs)).out.splitlines()
     assert head.split() == ["run", "state", "started", "step", "verdict", "script"]
     assert [NAME in line for line in lines] == [False, True, False]
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "started" not in ran(capsys, "runs", str(runs)).out
 
 
 def test_a_run_is_judged_again_only_where_it_may_say_something_new(

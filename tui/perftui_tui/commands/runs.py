@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -52,7 +55,11 @@ def runs(line: CommandLine) -> int:
         return 0
     heads = ("run", "state", "started", "    step", "verdict", "script")
     rows = [heads, *(_cells(entry, judged.get(entry.root)) for entry in entries)]
-    *widths, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+    *widths, last = (max(map(len, column)) for column in zip(*rows, strict=True))
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+    if sum(widths) + 2 * len(widths) + last > room:
+        # A run's name begins with its start.
+        rows, widths = [row[:2] + row[3:] for row in rows], widths[:2] + widths[3:]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, (*widths, 0), strict=True))
         print(printable("  ".join(cells).rstrip()))

@@ -82,7 +82,7 @@ def comparison(result: Comparison, cells: int) -> list[Row]:
         rows += wrap(line, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))
-    judges = result.verdict is not Verdict.INCONCLUSIVE
+    judges = result.verdict in STYLES
     rows += [crop(_line(line, judges=judges), cells) for line in _lines(result)]
     for note in result.notes:
         rows += wrap(note, cells, "dim")
@@ -103,7 +103,8 @@ def _lines(result: Comparison) -> list[Line]:
     whole = result.steps[0].mean if result.steps[0] else 0
     phases = sorted(result.phases, key=lambda one: -abs(one.after - one.before))
     parts = [_phase(one, whole) for one in phases if one.before or one.after]
-    figures = sorted(map(_figure, result.figures), key=lambda line: -line.times)
+    shown = [_figure(one) for one in result.figures if one.before or one.after]
+    figures = sorted(shown, key=lambda line: -line.times)
     others = sorted((*parts, *figures), key=lambda line: line.is_alike)
     first, second = (_of(step, "count") or 0.0 for step in result.steps)
     return [*steps, *others, Line("steady steps", first, second, "{:.0f}".format, None)]

@@ -105,6 +105,9 @@ class CompareScreen(RunScreen):
         self._edit = None if self.swapped or None in found.steps else own_edit(*known)
         parts.rows = breakdown_rows(pair, found, parts.size.width)
         rows = comparison(found, cells)
+        if (found.proof is None) == self.has_class("-proven"):
+            figures.scroll_home(animate=False)
+        self.set_class(found.proof is not None, "-proven")
         waits = any(map(lacks_tables, known))
         if waits:
             self._work_out(known)

@@ -48,7 +48,8 @@ ROWS = (
         "*.__setitem__",
         native=True,
         where="item step evaluation",
-        within=r"for (\w+) in (?!range)[^\n]*:\n\s+[\w.]+\[([\w.]+, )?\1\] = (1|1\.0|True)\b",
+        within=r"zeros(_like)?\([\s\S]*for (\w+) in (?!range)[^\n]*:\n\s+[\w.]+\[([\w.]+, )?\2"
+        r"\] = (1|1\.0|True)\b",
         in_loop=True,
     ),
     SlowCall(
@@ -73,7 +74,7 @@ ROWS = (
         native=True,
         where="item step evaluation",
         within=r"for \(?(\w+), (\w+)\)?(, \w+)? in (?!enumerate|zip\(range)[^\n]*:\n(\s+\w+\[[^"
-        r"\n]*\n)?\s+[\w.]+\[(\w+, )?(\1, \2|\2, \1)\] = ",
+        r"\n]*\n)?\s+[\w.]+\[(\w+, )?(\1, \2|\2, \1)\] = (1\.0|\w+)(\n|$)",
         in_loop=True,
     ),
     SlowCall(

@@ -52,8 +52,10 @@ ROWS = (
         where="step evaluation",
         given=r"\w\[\w+\](\.state_dict\(\))?\[\w+\]|\bfor (\w+) in |\w\[\w+\]",
         without=r"\.grad\b",
-        within=r"\b(\w*(state|client|local|model|weight)\w*)\[(\w+)\](\.state_dict\(\))?\[(\w+)"
-        r"\]|(\w+)\[\w+\][^\n]* for \6 in \w*(state|client|local|model|weight)\w*",
+        within=r"for (\w+) in (?!range)[^\n]*:[\s\S]*?\b\w*(state|client|local|model)\w*\[\w+\]"
+        r"(\.state_dict\(\))?\[\1\]|\b(\w+)\[(\w+)\][^\n]* for \4 in \w*(state|client|lo"
+        r"cal|model)\w*[^\n]* for \5 in|for (\w+) in [^\n]*:\n[\s\S]*?\b(\w+)\[\7\][^\n]"
+        r"* for \8 in \w*(state|client|local|model)",
     ),
     SlowCall(
         "gradients-projected-by-pairs",
@@ -107,9 +109,9 @@ ROWS = (
         "torch.nn.utils.vector_to_parameters *.copy_ *.data",
         frames=r"^$|^torch/(nn/utils|_tensor|functional)",
         where="step evaluation",
-        within=r"\A(?![\s\S]*backward\()[\s\S]*for \w+ in [^\n]*:\n[\s\S]*(for [^\n]*parameters"
-        r"\(\)[^\n]*:\n[\s\S]*(randn_like|normal_?|randn)\(|vector_to_parameters\([^\n]*"
-        r"\[\w+\])",
+        within=r"\A(?![\s\S]*backward\()[\s\S]*for \w+ in (range\(|[^\n]*(popul|member|candidat"
+        r"e|agent|worker|noise))[^\n]*:\n[\s\S]*(for [^\n]*parameters\(\)[^\n]*:\n[\s\S]"
+        r"*(randn_like|normal_?|randn)\(|vector_to_parameters\([^\n]*\[\w+\])",
         in_loop=True,
     ),
     SlowCall(
@@ -186,7 +188,8 @@ ROWS = (
         where="step evaluation",
         given=r"^[\w.]+\([\w.]+\)",
         within=r"\[[^\[\]\n]*\b[\w.]+\([\w.]+\)[^\[\]\n]* for _ in range\(|for _ in range\([^\n"
-        r"]*:\n(\s+with [^\n]*:\n)?\s+\w+\.append\([^\n]*\b[\w.]+\([\w.]+\)",
+        r"]*:\n( +with [^\n]*:\n)?( +)\w+\.append\([^\n]*\b[\w.]+\([\w.]+\)[^\n]*(\n(?!"
+        r"\2\S)|$)",
         in_loop=True,
     ),
     SlowCall(
@@ -219,7 +222,7 @@ ROWS = (
         frames=r"^",
         where="step evaluation",
         given=r"(?i)(children|actions|moves|edges)\b.*(key=|for )[\s\S]*(visit|ucb|uct|puct|pr"
-        r"ior|value|score|\.n\b|\.q\b)",
+        r"ior|\.n\b|\.q\b)",
     ),
     SlowCall(
         "clipped-one-by-one",

@@ -1,6 +1,6 @@
 """The script's own Python, and where the main thread is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from perftui.analysis.model import Gap, GapCause, TraceAnalysis
 from perftui.diagnosis.diagnose import diagnosis
 from perftui.diagnosis.model import Confidence, Finding, Severity
+from perftui.diagnosis.symptoms.script.python_bound import script_python
 from perftui.facts.cpu.machine import core_wait
 from perftui.facts.fact import Facts
 from perftui.facts.gpu.idle import gap_lines, line_of_gap
@@ -87,6 +88,17 @@ def test_the_function_and_what_it_does_are_named() -> None:
     assert (finding.severity, source_of(finding)) == (Severity.CRITICAL, "/p/train.py:15")
     assert finding.confidence is Confidence.MEDIUM
     assert finding.would_raise_confidence == "a profiled window that shows the operators"
+
+
+def test_what_the_model_computes_is_not_to_be_left_out_of_some_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = logging(50, (1, 15, "report", JSON))
+    own = script_python(run)
+    in_model = replace(own, at=replace(own.at, in_forward=0.6))
+    where = "perftui.diagnosis.symptoms.script.python_bound.script_python"
+    monkeypatch.setattr(where, lambda _: in_model)
+    assert finding_of(run, "python-bound").advice.startswith("compute once what stays the same")
 
 
 @pytest.mark.parametrize(("via", "cost"), [(JSON, 25), ("python3.12/subprocess.py run", 50)])

@@ -264,7 +264,7 @@ def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> 
     )
 
 
-_LEAST = 0.05
+_LEAST, MOSTLY = 0.05, 0.5
 
 
 @rule(
@@ -324,6 +324,11 @@ def python_bound(facts: Facts) -> Lost | None:
         doubt=_doubt(judged, own, at),
         worst=Severity.INFO if is_spread else Severity.CRITICAL,
         unproven=unproven,
+        # What the model computes is needed in each step.
+        advice=""
+        if at is None or at.in_forward <= MOSTLY
+        else fewer_calls(facts, FORWARD)
+        or "compute once what stays the same, and the rest with fewer calls on whole tensors",
     )
 
 

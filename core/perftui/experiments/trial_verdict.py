@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from perftui import format as fmt
-from perftui.fixes.option import Risk
+from perftui.fixes.option import MAY_ROUND, Risk
 
 # The unit is a run of its own process: steps of one run are not independent. The ratio of both mean
 # steps of a pair counts, so that what slows both runs alike cancels out.
@@ -227,7 +227,6 @@ within ``EARLY_CLOSE``, later ones may be apart by so much; another computation 
 FEWEST = 2
 """Runs without the change from which on losses are known to repeat, or not to."""
 
-MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF})
 MAY_DIFFER = frozenset(
     {Risk.RANDOMNESS, Risk.ORDER, Risk.DROPOUT, Risk.NORMS, Risk.DRAWS, Risk.EDIT}
 )

@@ -41,8 +41,10 @@ class Risk(str, enum.Enum):
     @property
     def is_numeric(self) -> bool:
         """Whether the same samples in the same order may give other numbers."""
-        rounded = (Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF)
-        return self in (*rounded, Risk.NORMS, Risk.DROPOUT, Risk.EDIT)
+        return self in MAY_ROUND or self in (Risk.NORMS, Risk.DROPOUT, Risk.EDIT)
+
+
+MAY_ROUND = frozenset({Risk.NUMERICS, Risk.REPEATABLE, Risk.PRECISION, Risk.HALF})
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ INDENT = " " * 8
 """Before what stands behind a label, ``Cost`` or ``Write``."""
 
 
-def _told(label: str, text: str, cells: int, style: str = "") -> list[Row]:
-    return labelled(Prose(text, style, label=f"{label:<{len(INDENT)}}"), cells)
+def _told(label: str, text: str, cells: int) -> list[Row]:
+    return labelled(Prose(text, label=f"{label:<{len(INDENT)}}"), cells)
 
 
 def _fixes(snapshot: Snapshot, options: Sequence[FixOption], chosen: int, cells: int) -> list[Row]:

@@ -205,8 +205,6 @@ def _mean(launches: Sequence[Launch], value_of: Callable[[Launch], float | None]
 OCCUPANCY = "est. achieved occupancy %"
 """Kineto's name of the occupancy: from the launch's sizes and the device's limits, not measured."""
 
-_SIDES = ("X", "Y", "Z")
-
 Shape = tuple[int, ...]
 
 
@@ -269,7 +267,7 @@ def _count(counted: _Counted, arguments: Mapping[str, Any], duration: int) -> No
 
 def _shape(arguments: Mapping[str, Any], name: str) -> Shape:
     """Three sizes of grid or block: a list in Kineto's traces, three columns in nsys's."""
-    sides = arguments.get(name, [arguments.get(f"{name}{side}") for side in _SIDES])
+    sides = arguments.get(name, [arguments.get(f"{name}{side}") for side in "XYZ"])
     if not isinstance(sides, list) or not all(isinstance(side, int) for side in sides):
         return ()
     return tuple(sides)

@@ -13,6 +13,7 @@ import numpy as np
 
 from perftui.analysis import kinds
 from perftui.analysis.model import TraceAnalysis
+from perftui.facts.cpu.operators import NODE
 from perftui.facts.fact import Facts, UnknownError, events_of, fact, notes_of, trace_fact
 from perftui.facts.place import Place
 from perftui.facts.step.trace_steps import trace_steps
@@ -117,7 +118,6 @@ def subnormal_numbers(facts: Facts) -> tuple[tuple[int, float], ...]:
     return tuple((step, small / read) for step, (small, read) in seen if read)
 
 
-_NODE = "autograd::engine::evaluate_function: "
 _IS_NAN = "aten::isnan"
 _CHECK = re.compile(r"aten::(isnan|_is_any_true|any|item|is_nonzero|ne)$")
 
@@ -137,7 +137,7 @@ def anomaly_checks(analysis: TraceAnalysis) -> tuple[Int64, int, int] | None:
         raise UnknownError("the trace has no duration")
     if _IS_NAN not in trace.names:
         return None
-    nodes = kinds.named(trace, lambda name: name.startswith(_NODE))
+    nodes = kinds.named(trace, lambda name: name.startswith(NODE))
     passed = np.flatnonzero(nodes)
     passed = passed[steps.inside[passed]]
     rows = np.flatnonzero(kinds.operators(trace) & kinds.named(trace, _CHECK.match))

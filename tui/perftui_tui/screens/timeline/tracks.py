@@ -73,8 +73,6 @@ def _group(track: TimelineTrack) -> tuple[int, str]:
 GroupKey = tuple[str, str, int, int, bool]
 """Process, thread, device, stream, whether a whole device: the same in the next window of a run."""
 
-_COUNTERS: GroupKey = ("", COUNTER, NONE, NONE, False)
-
 
 class TrackOrder:
     """Which threads (with all depths), streams and devices a person has hidden, moved or pinned.
@@ -175,7 +173,7 @@ class TrackList:
     def _key(self, track: TimelineTrack) -> GroupKey:
         """What the track is hidden, moved and pinned with."""
         if track.kind == COUNTER:
-            return _COUNTERS
+            return ("", COUNTER, NONE, NONE, False)
         one = self.trace.tracks[track.track]
         if track.kind == HELPERS:
             return "", HELPERS, one.rank, NONE, False

@@ -26,9 +26,8 @@ OTHER = "20231114-231320-train"
 
 
 @pytest.fixture
-def run(tmp_path: Path, script: Path) -> Path:
-    runs = tmp_path / ".perftui" / "runs"
-    return write_run(runs, script=script, loader_line=4, cwd=str(tmp_path), **ENDED)
+def run(ended: Path) -> Path:
+    return ended
 
 
 def test_a_fix_is_written_and_taken_back_byte_for_byte(

@@ -94,7 +94,7 @@ def test_what_the_model_computes_is_not_to_be_left_out_of_some_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = logging(50, (1, 15, "report", JSON))
-    own = script_python(run)
+    own = script_python(Facts(run))
     in_model = replace(own, at=replace(own.at, in_forward=0.6))
     where = "perftui.diagnosis.symptoms.script.python_bound.script_python"
     monkeypatch.setattr(where, lambda _: in_model)

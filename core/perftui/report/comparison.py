@@ -249,14 +249,15 @@ def _row(name: str, calls: str, before: int, after: int, of: WorkChange | None =
     return f"  {shown:<{_NAME}}{calls:>{_CALLS}}{figures}"
 
 
-COUNTS_FOR_MORE = "it counts for more than these two runs, one each, which say"
+ALONE = "these two runs, one each and at different times"
+"""What says less than pairs of runs."""
 
 
 def text(result: Comparison) -> str:
     """The verdict, what limits the comparison, the parts of both mean steps, memory, loader and
     machine, operators and kernels that changed most, and what the comparison does not show."""
-    proven = [f"{result.proven}: {COUNTS_FOR_MORE}"] if result.proven else []
-    shown = [*proven, _headline(result)]
+    headline = _headline(result)
+    shown = [result.proven, f"{ALONE}: {headline}"] if result.proven else [headline]
     shown += (f"  {line}" for line in difference_lines(result.differences))
     shown += [
         f"  {phase_name(row.phase):<18} {fmt.duration(row.before):>10} -> {fmt.duration(row.after)}"

@@ -25,7 +25,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.step.step_tables import operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown
 from perftui.format import middle
-from perftui.report.comparison import COUNTS_FOR_MORE, difference_lines, value_of
+from perftui.report.comparison import ALONE, difference_lines, value_of
 from perftui.run.columns import phase_name
 from perftui.trace.text import printable
 from perftui_tui.look.format import format_ns
@@ -71,14 +71,16 @@ class Line:
 def comparison(result: Comparison, cells: int) -> list[Row]:
     """The verdict, then one row for each figure, then the limits of the comparison; first what
     pairs of runs came to for the change of the second run, if it was tried so."""
-    rows = []
+    changes = [f"in force: {', '.join(result.changes)}"] if result.changes else []
+    told = [result.reason]
     if (proof := result.proof) is not None:
         said = (proof.headline, proof_style(proof))
         rows = fold(row((f"{proof.title}: ", "bold"), said, " by pairs of runs"), cells)
-        rows += wrap(f"{COUNTS_FOR_MORE}:", cells, "dim")
-    changes = [f"in force: {', '.join(result.changes)}"] if result.changes else []
-    rows += wrap(result.headline, cells, STYLES.get(result.verdict, "warn"))
-    for line in filter(None, (result.reason, *difference_lines(result.differences), *changes)):
+        rows += wrap(f"{ALONE}: {result.headline}", cells, "dim")
+        told = [*proof.notes]
+    else:
+        rows = wrap(result.headline, cells, STYLES.get(result.verdict, "warn"))
+    for line in filter(None, (*told, *difference_lines(result.differences), *changes)):
         rows += wrap(line, cells)
     head = f"{'':<{NAME_WIDTH}}{'before':>{VALUE_WIDTH}}{'after':>{VALUE_WIDTH}}{'change':>9}"
     rows.append(row((head, "dim")))

@@ -80,7 +80,7 @@ class CompareScreen(RunScreen):
     def useless_actions(self) -> frozenset[str]:
         """Here the fix that was tried is proven and written, whatever is found now."""
         change, tried = self.session.trials.change, self.session.trials.tried
-        useless = super().useless_actions()
+        useless = super().useless_actions() | (set() if self._pair else {"swap"})
         written = [row.option for row in self.session.source_fixes.written]
         if (change and change.is_written) or tried in written:
             return useless | {"prove_fix", "write_fix"}

@@ -325,8 +325,8 @@ def _over(cells: list[Cell], column: int, glyph: str) -> None:
 
 
 _DEEPER = {DEVICE: "  overlapping", MARKS: "  ranges", STEPS: "  overlapping", PHASES: "  phases"}
-"""What tracks below the first of a stream hold; below the first of a thread are deeper calls, which
-stand further right."""
+"""What tracks below the first of a stream hold; below the first of a thread are deeper calls, with
+their depth, further right."""
 _DEEPEST = 6
 """Cells that the deepest are moved to the right."""
 
@@ -365,7 +365,7 @@ def _label(state: TimelineState, shown: ShownTrack, width: int) -> tuple[str, st
         labels = track_labels(track.counter)
         name = next((each for each in labels if len(each) <= room), labels[-1][:room])
     else:
-        deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └")
+        deeper = _DEEPER.get(track.kind, f"{' ' * min(track.depth, _DEEPEST)} └ {track.depth}")
         if len(deeper) > room:
             deeper = deeper.removesuffix("ping")
         name = track_name(track, room) if shown.leads else deeper

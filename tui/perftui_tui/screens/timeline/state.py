@@ -15,7 +15,7 @@ from perftui.analysis.timeline.tracks import HelperThreads
 from perftui.trace.model import NONE
 from perftui_tui.screens.timeline import navigation
 from perftui_tui.screens.timeline.counters import CounterTrack
-from perftui_tui.screens.timeline.gaps import THRESHOLDS, DeviceGaps, idle_around
+from perftui_tui.screens.timeline.gaps import THRESHOLDS, DeviceGaps, idle_around, is_nested
 from perftui_tui.screens.timeline.navigation import Matches, Selection, TimeMarks, Viewport
 from perftui_tui.screens.timeline.tracks import TrackList, TrackOrder
 
@@ -154,6 +154,11 @@ class TimelineState(TrackList):
         own = [(gap.start, gap.end) for gap in self.analysis.gaps if gap.device == device != NONE]
         if not own:
             ends, starts = track.index.end[:-1], track.index.start[1:]
+            if is_nested(track):
+                # Up to the end of the call or the step around it.
+                around = (one for one in self.tracks if one.track == track.track)
+                ends = track.index.end
+                starts = np.append(starts, max(int(one.index.end[-1]) for one in around))
             longest_first = np.argsort(ends - starts, kind="stable")
             order = longest_first[: np.count_nonzero(starts - ends >= self.threshold)]
             own = list(zip(ends[order].tolist(), starts[order].tolist(), strict=True))

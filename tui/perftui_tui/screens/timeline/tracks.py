@@ -145,10 +145,14 @@ class TrackList:
         self._shown: list[ShownTrack] = []
         self._shown_for: object = None
         self._pinned = 0
-        # Keys look for gaps and events: there are none to find among steps.
+        # Keys look for gaps and events: there are none to find among steps, nor between the few
+        # frames that all else is called from.
         shown = self._shown_tracks()
         plain = (each for each in shown if not each.is_overview and each.kind != COUNTER)
-        self.track = next(plain, shown[0])
+        first = next(plain, shown[0])
+        calls = self._groups[self._key(first)] if first.kind == THREAD else []
+        many = (each for each in calls if len(each.index) > 2 * len(calls[0].index))
+        self.track = next(many, first)
 
     def _arranged(self, counters: Sequence[TimelineTrack]) -> list[TimelineTrack]:
         """All tracks in their first order: helper threads behind the others of their rank, counters

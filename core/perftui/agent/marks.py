@@ -47,10 +47,7 @@ class range:  # noqa: A001, N801 - scripts write perftui.range
     threads at once.
 
     The decorator suits functions; of a generator or a coroutine it would mark the making alone.
-
-    Raises:
-        TypeError: ``name`` is no ``str``.
-    """
+    Raises TypeError if ``name`` is no ``str``."""
 
     __slots__ = ("_opened", "name")
 

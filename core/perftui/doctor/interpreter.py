@@ -56,11 +56,8 @@ class AskError(Exception):
 
 
 def ask(python: str, base: Mapping[str, str] | None = None) -> Interpreter:
-    """Run ``python`` as a recorder would, and have it say what it is.
-
-    Raises:
-        AskError: it cannot be run, fails, or says something else.
-    """
+    """Run ``python`` as a recorder would, and have it say what it is. Raises AskError if it cannot
+    be run, fails, or says something else."""
     with tempfile.TemporaryDirectory(prefix="perftui-doctor-") as spool:
         environment = training_environment(
             os.environ if base is None else base, Path(spool), AgentOptions()

@@ -166,11 +166,8 @@ def start_process(root: Path) -> None:
 
 def follow(root: Path, cancelled: threading.Event, left: threading.Event) -> Iterator[Job]:
     """The trial of the run at ``root`` whenever it has changed, until it is over or nobody looks
-    any more (``left``). It is asked to stop once ``cancelled`` is set.
-
-    Raises:
-        OSError: it cannot be asked.
-    """
+    any more (``left``). It is asked to stop once ``cancelled`` is set. Raises OSError if it cannot
+    be asked."""
     before: Job | None = None
     while not left.is_set():
         if cancelled.is_set():

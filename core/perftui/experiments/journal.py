@@ -92,10 +92,7 @@ def keep_proof(option: FixOption, progress: Progress, directory: Path, now_ns: i
     """Write what the pairs so far prove to ``directory``, and return what stands there of the fix.
 
     An undecided one never takes the place of one of the same change that rests on more pairs.
-
-    Raises:
-        OSError: the directory cannot be written.
-    """
+    Raises OSError if the directory cannot be written."""
     old, new = read_proof(directory, option.fix), proof_of(option, progress, now_ns)
     if new is None:
         return old
@@ -254,11 +251,8 @@ def keep_proofs(
 ) -> None:
     """Keep the proof of ``option`` so far: for the tuned run, in ``directory``, and for the run it
     was tried on, if that is another one. The first then says on top of what it was measured, and
-    never replaces the proof of another change by the same fix, which that run is offered.
-
-    Raises:
-        OSError: a proof cannot be written.
-    """
+    never replaces the proof of another change by the same fix, which that run is offered. Raises
+    OSError if a proof cannot be written."""
     if not journal.kept:
         keep_proof(option, progress, directory, now_ns)
         return
@@ -272,11 +266,8 @@ def keep_proofs(
 
 def carry_proofs(before: Journal, after: Journal, directory: Path) -> None:
     """Copy the proofs of fixes that were not kept to the run recorded last, from the one before it:
-    it is still offered some of them. ``directory`` is that of the tuned run.
-
-    Raises:
-        OSError: a proof cannot be written.
-    """
+    it is still offered some of them. ``directory`` is that of the tuned run. Raises OSError if a
+    proof cannot be written."""
     folder = directory if before.base == before.first else trials_of(Path(before.base))
     for attempt in after.left:
         proof = read_proof(folder, attempt.fix)

@@ -166,11 +166,7 @@ def plan(runs: Path, limits: RemovalLimits, now_ns: int) -> Pruning:
     """What ``limits`` remove of the directory ``runs``; nothing is changed.
 
     A run that lives or cannot be read stays, and so does the one that a run which the limits keep
-    repeats: they are compared.
-
-    Raises:
-        OSError: the directory cannot be listed.
-    """
+    repeats: they are compared. Raises OSError if the directory cannot be listed."""
     # Directories that are no runs are left alone.
     stored = [_stored(entry) for entry in list_runs(runs) if is_run_directory(entry.root)]
     beyond = _beyond(stored, limits, now_ns)

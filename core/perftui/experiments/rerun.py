@@ -196,10 +196,7 @@ def own_edit(before: Facts, after: Facts) -> FixOption | None:
 
 def repeat_launch(run: RunSnapshot, option: FixOption | None = None) -> Launch:
     """The launch that repeats ``run`` as it was, before a person's edit where ``option`` is one.
-
-    Raises:
-        ForeignRunError: the run may be somebody else's, and so may its command.
-    """
+    Raises ForeignRunError if the run may be somebody else's, and so may its command."""
     manifest, edited = run.manifest, option.before if option else ()
     check_run(run.root, manifest)
     return Launch(

@@ -132,11 +132,8 @@ def ceilings_directory() -> Path | None:
 def keep(rates: Ceilings) -> Path | None:
     """Keep ``rates`` in place of what was measured with the same host, card and driver.
 
-    Returns the file; None where nothing is to be kept, or others can write to the directory.
-
-    Raises:
-        OSError: the directory cannot be written.
-    """
+    Returns the file; None where nothing is to be kept, or others can write to the directory. Raises
+    OSError if the directory cannot be written."""
     directory = ceilings_directory()
     if directory is None:
         return None

@@ -35,11 +35,8 @@ ERRORS = 2
 
 def attach(command: Command, log: OutputLog) -> Attachment:
     """Start ``command`` on a terminal of its own where we have one for keys and screen, else with
-    our stdin and a pipe (or an output-only terminal) for each of stdout and stderr.
-
-    Raises:
-        StartError: it cannot be started.
-    """
+    our stdin and a pipe (or an output-only terminal) for each of stdout and stderr. Raises
+    StartError if it cannot be started."""
     if os.isatty(KEYBOARD) and os.isatty(SCREEN) and is_foreground_job():
         return OnTerminal(command, log)
     return InPlace(command, log)
@@ -172,10 +169,7 @@ def run_as_command(launch: Launch) -> NoReturn:
     """Run ``launch`` and end as it ended: with its exit code, or by the signal that killed it.
 
     Where it cannot be started, the exit code is ``OUR_ERROR`` and a message on stderr says why.
-
-    Raises:
-        OSError: the run directory cannot be made.
-    """
+    Raises OSError if the run directory cannot be made."""
     layout = prepare(launch)
     # Signals ignored when we were started (nohup) stay ignored, for us and for the script. Handlers
     # are never restored: a signal while the end is written down would replace it.

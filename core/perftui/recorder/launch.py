@@ -69,10 +69,7 @@ def training_environment(
 ) -> dict[str, str]:
     """``base`` with the agent first on PYTHONPATH, its own variables, and the overrides.
 
-    An override of a variable with None removes it.
-
-    Raises:
-        OSError: the spool cannot be written.
+    An override of a variable with None removes it. Raises OSError if the spool cannot be written.
     """
     environment = dict(base)
     path = environment.get("PYTHONPATH")
@@ -118,10 +115,7 @@ def start_in_run(
     layout: RunLayout, name: str, *words: str, close_fds: bool
 ) -> subprocess.Popen[bytes]:
     """Start our module ``name`` for the run, in a session of its own; its output is logged there.
-
-    Raises:
-        OSError: no process can be started, or the run directory is gone.
-    """
+    Raises OSError if no process can be started, or the run directory is gone."""
     layout.recorder_log.touch(0o600)
     with layout.recorder_log.open("ab") as log:
         return subprocess.Popen(
@@ -142,11 +136,8 @@ def start_diagnosis(layout: RunLayout) -> None:
     that goes on for what its diagnosis lacks.
 
     The diagnosis stands above the recorder and needs more memory; the recorder stays small while
-    the training lives, and nobody waits for the diagnosis at its end.
-
-    Raises:
-        OSError: no process can be started, or the run directory is gone.
-    """
+    the training lives, and nobody waits for the diagnosis at its end. Raises OSError if no process
+    can be started, or the run directory is gone."""
     reap(start_in_run(layout, "perftui.report", close_fds=True))
 
 
@@ -244,11 +235,8 @@ def make_or_merge(runs: Path, key: str, host: str, make: Callable[[], RunLayout]
     """The directory to record into: a new run's by ``make``, or one inside the run of ``key``.
 
     A run takes no more recorders once it has ended, or once its recorder has been silent for
-    minutes: the same key may be used again, even after a host has died.
-
-    Raises:
-        OSError: no directory can be made.
-    """
+    minutes: the same key may be used again, even after a host has died. Raises OSError if no
+    directory can be made."""
     runs.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
     name = hashlib.sha256(key.encode()).hexdigest()[:16]
     number = 0
@@ -335,11 +323,7 @@ def start(launch: Launch) -> Path:
     """Start ``launch`` under a recorder of its own and return the run directory.
 
     Returns once the training runs or could not be started; the manifest says which, and its
-    ``message`` why.
-
-    Raises:
-        OSError: the run directory cannot be made.
-    """
+    ``message`` why. Raises OSError if the run directory cannot be made."""
     layout = prepare(launch)
     size = (str(launch.rows), str(launch.columns))
     # The training inherits the user's descriptors through the recorder.

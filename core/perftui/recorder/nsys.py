@@ -43,11 +43,8 @@ class _CommandStatus(msgspec.Struct):
 
 def find_nsys() -> tuple[str, str, tuple[str, ...]]:
     """Path and version of the nsys on ``PATH``, and the options of ``nsys profile`` for recording
-    ranges of steps, without the output's name.
-
-    Raises:
-        NsysError: there is none, or it is too old for that.
-    """
+    ranges of steps, without the output's name. Raises NsysError if there is none, or it is too old
+    for that."""
     path = shutil.which("nsys")
     if path is None:
         raise NsysError(
@@ -78,11 +75,8 @@ def _ask(path: str, *words: str) -> str:
 
 
 def _options(version: str, usage: str) -> tuple[str, ...]:
-    """Options for nsys, by the ``usage`` it prints: their names have changed over the years.
-
-    Raises:
-        NsysError: it cannot end a range without ending the script.
-    """
+    """Options for nsys, by the ``usage`` it prints: their names have changed over the years. Raises
+    NsysError if it cannot end a range without ending the script."""
     if "--capture-range-end" not in usage:
         raise NsysError(
             f"nsys {version} cannot record some steps and let the script continue; a later version "
@@ -105,11 +99,8 @@ def _options(version: str, usage: str) -> tuple[str, ...]:
 
 
 def below_nsys(command: Command, layout: RunLayout, spool: Path) -> Command:
-    """``command`` run by nsys, which writes its reports and its messages into ``layout``.
-
-    Raises:
-        StartError: nsys cannot be used.
-    """
+    """``command`` run by nsys, which writes its reports and its messages into ``layout``. Raises
+    StartError if nsys cannot be used."""
     path, _, options = find_nsys()
     place = spool / "nsys"
     with no_start("there is no directory for the nsys reports"):

@@ -120,11 +120,7 @@ class PySpy:
 
     It never stops the process (``--nonblocking``), and samples while it waits, too (``--idle``):
     the place where a main thread waits is the question. Its own session keeps the terminal's Ctrl-C
-    away. It ends by itself even if we are killed.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    away. It ends by itself even if we are killed. Raises OSError if it cannot be started."""
 
     def __init__(self, command: str, target: Target, rate: int, output: Path) -> None:
         self.target = target
@@ -158,11 +154,8 @@ class PySpy:
         self._process.send_signal(signal.SIGINT)
 
     def collect(self, patience: float = 0.0) -> Seen:
-        """py-spy's samples; it is killed if it does not end within ``patience`` seconds.
-
-        Raises:
-            Failed: it failed, or its output cannot be read.
-        """
+        """py-spy's samples; it is killed if it does not end within ``patience`` seconds. Raises
+        Failed if it failed, or its output cannot be read."""
         idle = self._clock.idle(self.target.pid)
         try:
             errors = self._process.communicate(timeout=patience or None)[1]

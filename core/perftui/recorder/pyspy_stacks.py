@@ -77,11 +77,8 @@ def read_threads(
     """Stack intervals of the main thread of ``pid`` in order, and those of each other Python
     thread; ``begun_ns`` is the time of ``ts`` 0.
 
-    Empty if no main thread was seen, or no other one.
-
-    Raises:
-        StackError: it is no Chrome trace of py-spy.
-    """
+    Empty if no main thread was seen, or no other one. Raises StackError if it is no Chrome trace of
+    py-spy."""
     try:
         events = _DECODER.decode(content)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

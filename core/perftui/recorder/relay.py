@@ -31,11 +31,8 @@ class OutputLog:
     """Appends bytes to ``path`` in order; ``write`` never blocks and never raises.
 
     Bytes that could not be written are replaced by a line with their count. Its thread begins with
-    the first ``write``: a log may be opened before the script is forked.
-
-    Raises:
-        OSError: ``path`` cannot be opened.
-    """
+    the first ``write``: a log may be opened before the script is forked. Raises OSError if ``path``
+    cannot be opened."""
 
     def __init__(self, path: Path, faults: FaultLog, backlog: int = BACKLOG) -> None:
         self._path = path

@@ -32,11 +32,8 @@ OWNER = "owner"
 class SpoolDirectory:
     """A private spool; ``remove`` it when the training has ended.
 
-    It lies in shared memory where there is room: the training writes its ring there, and pages of
-    a file on a disk make the writer wait for write-back.
-
-    Raises:
-        OSError: there is no room for it.
+    It lies in shared memory where there is room: the training writes its ring there, and pages of a
+    file on a disk make the writer wait for write-back. Raises OSError if there is no room for it.
     """
 
     def __init__(self, parent: Path | None = None) -> None:

@@ -120,11 +120,8 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
     """Start ``command`` as the foreground job of ``terminal``, as a shell does.
 
     We must lead a session without a terminal; it gets ``terminal``. The command may leave processes
-    behind that keep the terminal; they are not hung up on when the command ends.
-
-    Raises:
-        StartError: the command cannot be started.
-    """
+    behind that keep the terminal; they are not hung up on when the command ends. Raises StartError
+    if the command cannot be started."""
     script_side = terminal.script_side
     _take_terminal(script_side)
 
@@ -142,11 +139,8 @@ def start_as_job(command: Command, terminal: Terminal) -> Training:
 def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -> Training:
     """Start ``command`` as the leader of a new session on ``terminal``.
 
-    ``stderr`` replaces the terminal unless it is None.
-
-    Raises:
-        StartError: the command cannot be started.
-    """
+    ``stderr`` replaces the terminal unless it is None. Raises StartError if the command cannot be
+    started."""
     script_side = terminal.script_side
 
     def prepare() -> None:
@@ -161,11 +155,8 @@ def start_in_session(command: Command, terminal: Terminal, stderr: int | None) -
 def start_beside(command: Command, stdout: int, stderr: int, own_group: bool) -> Training:
     """Start ``command`` in our session with our stdin, in a process group of its own or in ours.
 
-    It gets SIGTERM when we are killed: it has no terminal of ours that would hang up on it.
-
-    Raises:
-        StartError: the command cannot be started.
-    """
+    It gets SIGTERM when we are killed: it has no terminal of ours that would hang up on it. Raises
+    StartError if the command cannot be started."""
     end_with_us = ends_with(os.getpid())
 
     def prepare() -> None:

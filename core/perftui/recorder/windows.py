@@ -30,12 +30,9 @@ def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
     its new path.
 
     Readers see it whole or not at all, also where the spool is on another file system. There is one
-    snapshot for each reason: it replaces the one before.
-
-    Raises:
-        SpoolFileError: the note names no regular file of the spool, the disk is full, or the run
-            directory is gone, which is not made anew.
-    """
+    snapshot for each reason: it replaces the one before. Raises SpoolFileError if the note names no
+    regular file of the spool, the disk is full, or the run directory is gone, which is not made
+    anew."""
     source = spool_file(spool, note.data.get("file"))
     try:
         for directory in (rank.root, rank.memory if note.kind == MEMORY_SNAPSHOT else rank.windows):
@@ -67,11 +64,7 @@ def keep_file(spool: Spool, note: Note, rank: RankLayout) -> Path:
 
 
 def spool_file(spool: Spool, name: object) -> Path:
-    """The regular file ``name`` of ``spool``.
-
-    Raises:
-        SpoolFileError: there is none.
-    """
+    """The regular file ``name`` of ``spool``. Raises SpoolFileError if there is none."""
     path = spool.root / Path(str(name)).name
     if not isinstance(name, str) or path.is_symlink() or not path.is_file():
         raise SpoolFileError(f"the agent named a file that is not there: {name!r}")
@@ -118,11 +111,7 @@ def problem_of(calls: int, launches: int, kernels: int) -> str | None:
 
 def count_kernels(path: Path) -> tuple[int, int, int]:
     """Calls of the GPU's interface, launches and kernels in the trace at ``path``, counted a piece
-    at a time.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    at a time. Raises OSError if it cannot be read."""
     calls = launches = kernels = 0
     with path.open("rb") as file:
         # Each text to count is on one line.
@@ -147,11 +136,8 @@ _DECODER = msgspec.json.Decoder(_Samples)
 
 
 def take_samples(spool: Spool, name: Any) -> list[list[Any]]:
-    """Rows by ``STACK_COLUMNS`` from the spool file that a window's note names; removes it.
-
-    Raises:
-        SpoolFileError: there is no such file, or it cannot be read.
-    """
+    """Rows by ``STACK_COLUMNS`` from the spool file that a window's note names; removes it. Raises
+    SpoolFileError if there is no such file, or it cannot be read."""
     path = spool_file(spool, name)
     try:
         samples = _DECODER.decode(path.read_bytes())

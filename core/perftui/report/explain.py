@@ -47,11 +47,8 @@ class ExplainOutput(TypedDict):
 
 
 def explain(name: str) -> str:
-    """The rule or the fix of that name, as paragraphs.
-
-    Raises:
-        KeyError: there is none of that name.
-    """
+    """The rule or the fix of that name, as paragraphs. Raises KeyError if there is none of that
+    name."""
     if name in CATALOGUE:
         fix = CATALOGUE[name]
         lines = (name, *wrapped(f"{fix.what}."), "", *wrapped(fix.explanation))

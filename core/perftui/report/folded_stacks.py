@@ -51,11 +51,8 @@ class NoStacksError(ValueError):
 
 def render(report: Report) -> str:
     """The stacks of operators and Python functions of a trace, or of the newest window of a run,
-    with their own time in ns; of a run without one its stack samples, with their number.
-
-    Raises:
-        NoStacksError: there are none of either.
-    """
+    with their own time in ns; of a run without one its stack samples, with their number. Raises
+    NoStacksError if there are none of either."""
     analysis = report.subject.analysis
     if analysis is not None:
         text = folded_text(_of_trace(analysis.trace))

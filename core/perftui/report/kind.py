@@ -23,11 +23,8 @@ class Kind(enum.Enum):
 
 
 def kind_of(path: Path) -> Kind | None:
-    """The kind of the file at ``path``, None for any other and for what is no file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The kind of the file at ``path``, None for any other and for what is no file. Raises OSError
+    if it cannot be read."""
     if not path.is_file():
         return None
     with path.open("rb") as file:

@@ -48,11 +48,7 @@ WARNING = (
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of what a command prints.
-
-    Raises:
-        KeyError: there is no output of that name.
-    """
+    """The schema of what a command prints. Raises KeyError if there is no output of that name."""
     return schema_for(OUTPUTS[name], f"perftui {name}")
 
 

@@ -72,11 +72,8 @@ def load_subject(
     directory of runs, or one that holds ``.perftui/runs``, gives the newest run; any other
     directory gives the lowest rank of its newest recording; a file is a trace. ``exporting`` is
     called with how far ``nsys`` has come where it must export that first, ``progress`` with what
-    was read of the file that is named.
-
-    Raises:
-        SubjectError: nothing of that is there, or it cannot be read, or the run has no such rank.
-    """
+    was read of the file that is named. Raises SubjectError if nothing of that is there, or it
+    cannot be read, or the run has no such rank."""
     if not path.exists():
         raise SubjectError(f"{path}: no such file or directory")
     if path.is_file() and path != RunLayout(path.parent).manifest:
@@ -87,11 +84,8 @@ def load_subject(
 
 
 def load_run(root: Path) -> RunSnapshot:
-    """The run in the directory ``root``, without its windows.
-
-    Raises:
-        SubjectError: it cannot be read.
-    """
+    """The run in the directory ``root``, without its windows. Raises SubjectError if it cannot be
+    read."""
     try:
         return RunReader(root).poll()
     except ManifestError as error:
@@ -100,10 +94,7 @@ def load_run(root: Path) -> RunSnapshot:
 
 def subject_of(run: RunSnapshot, exporting: ExportProgress | None = None, rank: int = 0) -> Subject:
     """``run`` with the newest window of ``rank`` that can be read, as ``load_subject`` reads it.
-
-    Raises:
-        SubjectError: the run has no such rank.
-    """
+    Raises SubjectError if the run has no such rank."""
     places = sorted({row.place for row in run.ranks})
     if rank and rank not in places:
         some = ", ".join(map(str, places)) or "none yet"
@@ -168,11 +159,8 @@ def read_beside(
     subject: Subject, tell: Progress | None = None, scheduler: str = ""
 ) -> ReadRanks | None:
     """The ranks beside the open trace of ``subject``, and itself; None where there are no others.
-    ``tell`` is called with the number of traces read and of all traces.
-
-    Raises:
-        ClusterError: the cluster at ``scheduler`` cannot be used.
-    """
+    ``tell`` is called with the number of traces read and of all traces. Raises ClusterError if the
+    cluster at ``scheduler`` cannot be used."""
     opened, beside = subject.analysis, subject.beside
     shown = next((pair[0] for pair in beside if opened and pair[1] == opened.trace.path), None)
     if opened is None or shown is None or len(beside) < 2:

@@ -306,11 +306,8 @@ def headline(final: Progress | None) -> str:
 
 
 def offers(root: Path) -> Sequence[FixOption]:
-    """The fixes for what the run in ``root`` shows, best first.
-
-    Raises:
-        SubjectError: the run cannot be read.
-    """
+    """The fixes for what the run in ``root`` shows, best first. Raises SubjectError if the run
+    cannot be read."""
     return make_report(load_subject(root)).fixes
 
 

@@ -125,11 +125,8 @@ class Beat(msgspec.Struct, frozen=True):
 def write_beat(path: Path, beat: Beat) -> None:
     """Overwrite the file with ``beat``.
 
-    The file is closed each time: only then a network disk shows it to others.
-
-    Raises:
-        OSError: the disk does not take it.
-    """
+    The file is closed each time: only then a network disk shows it to others. Raises OSError if the
+    disk does not take it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         content = msgspec.json.encode(beat).ljust(_LENGTH) + b"\n"

@@ -82,12 +82,9 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file at ``path``, or at the target of a link there, for reading.
-
-    Raises:
-        OSError: it cannot be read, or is a pipe, a device or a directory: a pipe would wait for its
-            writer, and some devices never end.
-    """
+    """The file at ``path``, or at the target of a link there, for reading. Raises OSError if it
+    cannot be read, or is a pipe, a device or a directory: a pipe would wait for its writer, and
+    some devices never end."""
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     mode = os.fstat(handle).st_mode
@@ -100,11 +97,8 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Everything in the file at ``path``.
-
-    Raises:
-        OSError: it cannot be read, is no ordinary file, or has more than ``most`` bytes.
-    """
+    """Everything in the file at ``path``. Raises OSError if it cannot be read, is no ordinary file,
+    or has more than ``most`` bytes."""
     with open_regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:

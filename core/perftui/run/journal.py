@@ -34,11 +34,8 @@ class LineTail:
         self._is_skipping = False
 
     def poll(self, limit: int = CHUNK) -> list[bytes]:
-        """Non-empty lines without their ends; reads ``limit`` bytes, or one line.
-
-        Raises:
-            OSError: the file is there and cannot be read.
-        """
+        """Non-empty lines without their ends; reads ``limit`` bytes, or one line. Raises OSError if
+        the file is there and cannot be read."""
         data = self._read(limit)
         end = data.rfind(b"\n") + 1
         if not end and len(data) > self._longest:

@@ -245,11 +245,7 @@ def overwrite_manifest(path: Path, manifest: Manifest) -> None:
     """Write over the manifest at ``path``, for a disk too full to replace it.
 
     A file that keeps its number of blocks needs no space. A concurrent reader may see a damaged
-    manifest.
-
-    Raises:
-        OSError: there is no manifest, or it does not fit.
-    """
+    manifest. Raises OSError if there is no manifest, or it does not fit."""
     content = _encode(manifest)
     with path.open("r+b", buffering=0) as file:
         file.write(content)
@@ -266,11 +262,8 @@ def _encode(manifest: Manifest) -> bytes:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read the manifest at ``path``; unknown fields of a newer version are ignored.
-
-    Raises:
-        ManifestError: it is missing, damaged, or of a schema newer than this version's.
-    """
+    """Read the manifest at ``path``; unknown fields of a newer version are ignored. Raises
+    ManifestError if it is missing, damaged, or of a schema newer than this version's."""
     try:
         return decode_versioned(read_regular(path), Manifest, SCHEMA, "a run manifest")
     except OSError as error:
@@ -345,11 +338,8 @@ POLL_SECONDS = 0.1
 
 
 def run_state(root: Path) -> Manifest:
-    """The manifest of the run at ``root``, ``LOST`` if its recorder is gone.
-
-    Raises:
-        ManifestError: there is no readable manifest.
-    """
+    """The manifest of the run at ``root``, ``LOST`` if its recorder is gone. Raises ManifestError
+    if there is no readable manifest."""
     path = RunLayout(root).manifest
     manifest = with_liveness(read_manifest(path))
     # It may have ended since it was read.
@@ -359,11 +349,8 @@ def run_state(root: Path) -> Manifest:
 def wait_until_over(root: Path, seconds: float, give_up: threading.Event | None = None) -> Manifest:
     """The manifest of the run at ``root`` once it is over.
 
-    After ``seconds``, or once ``give_up`` is set, the current one.
-
-    Raises:
-        ManifestError: there is no readable manifest.
-    """
+    After ``seconds``, or once ``give_up`` is set, the current one. Raises ManifestError if there is
+    no readable manifest."""
     give_up = give_up or threading.Event()
     deadline = time.monotonic() + seconds
     while True:

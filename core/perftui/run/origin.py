@@ -69,11 +69,8 @@ def sign_run(layout: RunLayout, manifest: Manifest) -> None:
 
 
 def check_run(root: Path, manifest: Manifest) -> None:
-    """Return if the run may be run again and its files written.
-
-    Raises:
-        ForeignRunError: it was not recorded by this user, or its command was changed since.
-    """
+    """Return if the run may be run again and its files written. Raises ForeignRunError if it was
+    not recorded by this user, or its command was changed since."""
     signed = ""
     with suppress(OSError), open_regular(RunLayout(root).origin) as file:
         signed = file.read(200).decode("ascii", "replace")

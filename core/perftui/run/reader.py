@@ -156,12 +156,8 @@ _JOURNALS = {
 
 
 class RunReader:
-    """Tails the run directory at ``root``; ``poll`` returns a fresh snapshot.
-
-    Raises:
-        ManifestError: on ``poll``, where there is no readable manifest, or a journal is of a newer
-            version than this.
-    """
+    """Tails the run directory at ``root``; ``poll`` returns a fresh snapshot. It raises
+    ManifestError if there is no readable manifest, or a journal is of a newer version than this."""
 
     def __init__(self, root: Path) -> None:
         self.layout = RunLayout(root)
@@ -335,11 +331,8 @@ def list_runs(runs: Path) -> list[RunEntry]:
 
 
 def find_run(runs: Path, identifier: str) -> RunEntry:
-    """The run whose id is ``identifier``, or the only one that begins or ends with it.
-
-    Raises:
-        RunNotFoundError: none matches, or several do.
-    """
+    """The run whose id is ``identifier``, or the only one that begins or ends with it. Raises
+    RunNotFoundError if none matches, or several do."""
     entries = list_runs(runs)
     exact = [entry for entry in entries if entry.run_id == identifier]
     near = exact or [

@@ -81,11 +81,8 @@ class _Formula:
     """Whether a function or a method is in it that only tensors have."""
 
     def at(self, node: ast.expr, x: float) -> float:
-        """The value of ``node`` where the tensor is ``x``.
-
-        Raises:
-            _NoFormulaError: it is something else.
-        """
+        """The value of ``node`` where the tensor is ``x``. Raises _NoFormulaError if it is
+        something else."""
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
             return float(node.value)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

@@ -18,11 +18,8 @@ _CHUNK = 64 * 1024
 
 
 def read(path: str, *, whole: bool = True) -> bytes:
-    """The file at ``path``, the ``whole`` or what a single call returns of it.
-
-    Raises:
-        OSError: it is missing, unreadable, or its subject has ended.
-    """
+    """The file at ``path``, the ``whole`` or what a single call returns of it. Raises OSError if it
+    is missing, unreadable, or its subject has ended."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = os.read(file, _CHUNK)

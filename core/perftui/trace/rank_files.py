@@ -189,11 +189,8 @@ def _rank_file(path: Path) -> RankFile | None:
 
 
 def distributed_info(path: Path) -> Mapping[str, Any]:
-    """``distributedInfo`` from the head or the end of the file; empty if missing.
-
-    Raises:
-        TraceError: the file cannot be opened.
-    """
+    """``distributedInfo`` from the head or the end of the file; empty if missing. Raises TraceError
+    if the file cannot be opened."""
     source = Source(path)
     text, start = bytearray(), None
     pieces = source.pieces()

@@ -136,11 +136,8 @@ def choose_rank(directory: Path, rank: int | None = None) -> RankChoice | None:
 
     Recordings in the same directory take precedence over the newest if it lacks ranks and they do
     not. If no trace names its rank the newest trace is chosen; None if there is no trace. One that
-    cannot be opened is left out, with a note.
-
-    Raises:
-        TraceError: there is no such directory, no trace of that rank in it, or none that opens.
-    """
+    cannot be opened is left out, with a note. Raises TraceError if there is no such directory, no
+    trace of that rank in it, or none that opens."""
     files = find_ranks(directory)
     left_out: list[str] = []
     while files:

@@ -140,22 +140,16 @@ class AgentOptions:
 
 
 def read_options(environment: Mapping[str, str]) -> AgentOptions:
-    """The options; unknown ones are ignored, for recorders newer than the agent.
-
-    Raises:
-        ValueError: the variable does not hold a JSON object.
-    """
+    """The options; unknown ones are ignored, for recorders newer than the agent. Raises ValueError
+    if the variable does not hold a JSON object."""
     values = decode(environment.get(OPTIONS_VARIABLE), dict)
     names = {field.name for field in fields(AgentOptions)}
     return AgentOptions(**{name: value for name, value in values.items() if name in names})
 
 
 def decode(text: str | None, kind: Any) -> Any:
-    """The JSON of an environment variable, an empty ``kind`` if it is not set.
-
-    Raises:
-        ValueError: it does not hold JSON of that kind.
-    """
+    """The JSON of an environment variable, an empty ``kind`` if it is not set. Raises ValueError if
+    it does not hold JSON of that kind."""
     if not text:
         return kind()
     value = json.loads(text)

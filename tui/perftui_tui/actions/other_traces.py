@@ -231,11 +231,8 @@ class RankReader(ReadingThread):
         self._paths = paths
 
     def read(self) -> None:
-        """Read all; one that cannot be read is reported and left out.
-
-        Raises:
-            LoadCancelled: it was stopped meanwhile.
-        """
+        """Read all; one that cannot be read is reported and left out. Raises LoadCancelled if it
+        was stopped meanwhile."""
         from perftui.facts.ranks.straggler import table_of_traces
         from perftui.facts.ranks.traced_ranks import read_ranks
 

@@ -205,11 +205,7 @@ class PlayingThread(ReadingThread):
             self._changed.notify()
 
     def read(self) -> None:
-        """Draw what is asked for.
-
-        Raises:
-            LoadCancelled: it was stopped while a window was read.
-        """
+        """Draw what is asked for. Raises LoadCancelled if it was stopped while it read a window."""
         from perftui_tui.reading.view import Pictures
 
         pictures = Pictures(self._rank_number, self.stopped.is_set)

@@ -126,11 +126,7 @@ def run_again(
 
 def stop_training(root: Path, cancelled: threading.Event, reason: StopReason) -> None:
     """Ask the training at ``root`` to stop where it goes on, and wait until it has, or until
-    ``cancelled`` is set.
-
-    Raises:
-        TrialError: it did not stop within ``STOP_SECONDS``.
-    """
+    ``cancelled`` is set. Raises TrialError if it did not stop within ``STOP_SECONDS``."""
     from perftui.experiments.trial_runs import STOP_SECONDS, TrialError
 
     if run_state(root).status.is_over:

@@ -52,10 +52,7 @@ class CommandLine:
 
     def steps(self) -> tuple[int | None, int | None]:
         """The first step of the window that was asked for, and how many it has; None if not given.
-
-        Raises:
-            UsageError: their number is given twice.
-        """
+        Raises UsageError if their number is given twice."""
         window = self.values.get("window")
         first, last = self.values.get("steps", (None, None))
         if last is None:
@@ -66,12 +63,9 @@ class CommandLine:
 
 
 def parse(arguments: list[str]) -> CommandLine:
-    """Read ``arguments``; help, the version and completions are printed at once.
-
-    Raises:
-        UsageError: an option is unknown, foreign or lacks its value, two of them exclude each
-            other, there are too many words, or nothing is to be run.
-    """
+    """Read ``arguments``; help, the version and completions are printed at once. Raises UsageError
+    if an option is unknown, foreign or lacks its value, two of them exclude each other, there are
+    too many words, or nothing is to be run."""
     root = _Launcher(RUN, "perftui", COMMANDS)
     if instruction := os.environ.get(COMPLETE):
         from click.shell_completion import shell_complete

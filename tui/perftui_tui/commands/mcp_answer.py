@@ -54,11 +54,8 @@ async def run_command(words: Sequence[str], tell: Tell, directory: Path | None =
     """Run ``perftui`` with these words, in ``directory`` or where the server runs.
 
     It has no stdin, and a session of its own: signals meant for the server do not reach it. Where
-    the call is cancelled it is interrupted as by Ctrl+C, and has ended when this returns.
-
-    Raises:
-        OSError: it cannot be started.
-    """
+    the call is cancelled it is interrupted as by Ctrl+C, and has ended when this returns. Raises
+    OSError if it cannot be started."""
     command = [*our_module("perftui_tui"), *words]
     # A file takes all output, also while nobody reads.
     with tempfile.TemporaryFile() as out:
@@ -129,11 +126,8 @@ def limited(plain: dict[str, Any], rows: int) -> dict[str, Any]:
     """``plain`` with at most so many items in each table, fewer where all would be too long.
 
     ``left_out`` then holds by name of the table how many items it lacks. Lists of words, such as
-    commands and notes, and pairs stay whole.
-
-    Raises:
-        TooLongError: it is too long with one item in each table.
-    """
+    commands and notes, and pairs stay whole. Raises TooLongError if it is too long with one item in
+    each table."""
     while True:
         left_out: dict[str, int] = {}
         shown = {name: _cut(value, rows, name, left_out) for name, value in plain.items()}
@@ -204,10 +198,7 @@ async def answer(
 ) -> dict[str, Any]:
     """What the command of ``tool`` prints as JSON for these arguments, cut to a bounded size.
 
-    ``common`` are options of each command.
-
-    Raises:
-        ToolError: it cannot be carried out, or failed.
+    ``common`` are options of each command. Raises ToolError if it cannot be carried out, or failed.
     """
     brief = ["--brief"] if FULL in tool.arguments and not arguments.get("full") else []
     directory = arguments.get("directory")

@@ -55,11 +55,7 @@ class Calls:
         return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        """The answer of one tool, or its error.
-
-        Raises:
-            MCPError: there is no such tool.
-        """
+        """The answer of one tool, or its error. Raises MCPError if there is no such tool."""
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, _no_tool(params.name, self._tools))

@@ -57,11 +57,7 @@ class Argument:
         return {**schema, **choices}
 
     def checked(self, value: object) -> None:
-        """See that ``value`` is of this kind.
-
-        Raises:
-            ArgumentError: it is not.
-        """
+        """See that ``value`` is of this kind. Raises ArgumentError if it is not."""
         words = value if isinstance(value, list) else []
         # Whether a number is one, the command line decides.
         fits = self.kind is int or isinstance(value, self.kind)
@@ -74,10 +70,7 @@ class Argument:
 
     def words(self, value: Any) -> list[str]:
         """The words of the command line for ``value``; none is taken for an option by mistake.
-
-        Raises:
-            ArgumentError: it would.
-        """
+        Raises ArgumentError if it would."""
         words = list(value) if self.kind is list else [value]
         if self.option:
             return [f"--{w}" if self.kind is list else f"--{self.option}={w}" for w in words]
@@ -93,11 +86,8 @@ class Argument:
 def command_line(
     command: Sequence[str], arguments: Sequence[Argument], values: Mapping[str, Any]
 ) -> list[str]:
-    """The words of the command line: ``command``, then options, then what else was given.
-
-    Raises:
-        ArgumentError: an argument is unknown, missing, or of another kind.
-    """
+    """The words of the command line: ``command``, then options, then what else was given. Raises
+    ArgumentError if an argument is unknown, missing, or of another kind."""
     by_name = {argument.name: argument for argument in arguments}
     for name in values:
         if name not in by_name:
@@ -116,11 +106,8 @@ def command_line(
 
 
 def whole_number(values: Mapping[str, Any], name: str, least: int, usual: int) -> int:
-    """The number that was given as ``name``, or the usual one.
-
-    Raises:
-        ArgumentError: it is no whole number from ``least`` on.
-    """
+    """The number that was given as ``name``, or the usual one. Raises ArgumentError if it is no
+    whole number from ``least`` on."""
     value = values.get(name)
     if value is None:
         return usual

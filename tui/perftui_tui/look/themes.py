@@ -150,11 +150,7 @@ class SteadyStylesheet(Stylesheet):
             super().set_variables(variables)
 
     def reparse(self) -> None:
-        """Parse what is new.
-
-        Raises:
-            StylesheetParseError: it is not valid.
-        """
+        """Parse what is new. Raises StylesheetParseError if it is not valid."""
         self.parse()
 
 

@@ -54,11 +54,8 @@ class AllocationReader:
         return self._result if is_read else NOTHING
 
     def read(self, rank: RankSnapshot) -> None:
-        """Read its newest snapshot, unless that was done.
-
-        Raises:
-            LoadCancelled: nobody wants it any more.
-        """
+        """Read its newest snapshot, unless that was done. Raises LoadCancelled if nobody wants it
+        any more."""
         stamp = _stamp(rank)
         if stamp is None or stamp == self._stamp:
             return
@@ -69,11 +66,8 @@ class AllocationReader:
 def read_memory(
     path: Path, cancelled: Callable[[], bool], progress: Callable[[int, int], None] | None = None
 ) -> ReadMemory:
-    """What the snapshot at ``path`` holds, or why it cannot be read.
-
-    Raises:
-        LoadCancelled: ``cancelled`` returned True.
-    """
+    """What the snapshot at ``path`` holds, or why it cannot be read. Raises LoadCancelled if
+    ``cancelled`` returned True."""
     from perftui.report.snapshots_and_ncu import report_memory
     from perftui.trace.memory_pickle import load_memory_snapshot
 

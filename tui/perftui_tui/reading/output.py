@@ -169,11 +169,8 @@ class OutputTail:
         self._finished = 0
 
     def poll(self) -> bool:
-        """Read what was added, at most ``READ_LIMIT`` bytes; whether there was anything.
-
-        Raises:
-            OSError: the file is there but cannot be read.
-        """
+        """Read what was added, at most ``READ_LIMIT`` bytes; whether there was anything. Raises
+        OSError if the file is there but cannot be read."""
         try:
             with open_regular(self._path) as file:
                 size = file.seek(0, 2)

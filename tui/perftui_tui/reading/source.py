@@ -114,11 +114,8 @@ class ReadingThread:
         self.stopped.set()
 
     def read(self) -> None:
-        """Read until done or ``stopped``.
-
-        Raises:
-            LoadCancelled: it was stopped while loading a trace.
-        """
+        """Read until done or ``stopped``. Raises LoadCancelled if it was stopped while loading a
+        trace."""
         raise NotImplementedError
 
     def first_message(self, patience: float) -> Message | None:
@@ -288,11 +285,7 @@ class TraceSource(ReadingThread):
         self._facts_of = facts_of
 
     def read(self) -> None:
-        """Read it once.
-
-        Raises:
-            LoadCancelled: it was stopped meanwhile.
-        """
+        """Read it once. Raises LoadCancelled if it was stopped meanwhile."""
         from perftui.report.kind import Kind, kind_of
         from perftui.trace.model import TraceError
         from perftui_tui.reading.view import view_trace
@@ -317,11 +310,8 @@ class TraceSource(ReadingThread):
             self.report(SnapshotReceived(snapshot))
 
     def _read_memory(self) -> None:
-        """Read a memory snapshot and post its allocations.
-
-        Raises:
-            LoadCancelled: it was stopped meanwhile.
-        """
+        """Read a memory snapshot and post its allocations. Raises LoadCancelled if it was stopped
+        meanwhile."""
         from perftui.trace.model import as_share
         from perftui_tui.reading.memory import read_memory
 

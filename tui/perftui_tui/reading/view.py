@@ -167,11 +167,8 @@ DRAWN: tuple[Fact[Any], ...] = (
 
 
 def read_once(root: Path) -> Snapshot:
-    """The run at ``root`` as it is, with its newest window.
-
-    Raises:
-        ManifestError: it is not a readable run.
-    """
+    """The run at ``root`` as it is, with its newest window. Raises ManifestError if it is not a
+    readable run."""
     view = RunView(root, time.time_ns, lambda: False)
     snapshot = view.read()
     return view.read() if view.unfinished else snapshot
@@ -224,10 +221,7 @@ class RunView:
     """Reads the run at ``root`` again and again, and caches the analysis of its newest window.
 
     ``progress`` is called with what was read of a window, from 0 to 1, and with None once it is.
-
-    Raises:
-        ManifestError: on ``read``, where the directory is not a readable run.
-    """
+    ``read`` raises ManifestError if the directory is not a readable run."""
 
     def __init__(
         self,
@@ -294,11 +288,8 @@ def open_window(
     *,
     is_over: bool,
 ) -> TraceAnalysis | str:
-    """The analysis of a profiled window, or why it cannot be read.
-
-    Raises:
-        LoadCancelled: ``cancelled`` returned True.
-    """
+    """The analysis of a profiled window, or why it cannot be read. Raises LoadCancelled if
+    ``cancelled`` returned True."""
     try:
         # While the training runs the disk is left to it.
         later = None if is_over else never

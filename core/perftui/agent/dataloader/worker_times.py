@@ -116,10 +116,7 @@ class PageFile(Page):
 
     def open(self, spool: Path, facts: dict[str, Any]) -> None:
         """Begin a new page in ``spool``; ``facts`` are the ``owner``, ``worker`` and ``loader``.
-
-        Raises:
-            OSError: no room.
-        """
+        Raises OSError if there is no room."""
         pid = os.getpid()
         path = spool / f"loader-{facts['owner']}-{pid}-{perf_counter_ns()}"
         memory = create_file(path, PAGE, {"version": VERSION, "pid": pid, **facts}, RECORD_OFFSET)

@@ -83,11 +83,8 @@ def watch(torch: Any, session: Session, requests: list[Request]) -> None:
 
 
 def read_overrides(environment: Mapping[str, str]) -> list[Request]:
-    """The overrides of the run, as the recorder wrote them.
-
-    Raises:
-        ValueError: the variable does not hold a JSON array.
-    """
+    """The overrides of the run, as the recorder wrote them. Raises ValueError if the variable does
+    not hold a JSON array."""
     entries = decode(environment.get(OVERRIDES_VARIABLE), list)
     read = (request_of(number, entry) for number, entry in enumerate(entries))
     return [request for request in read if request is not None]

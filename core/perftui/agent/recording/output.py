@@ -34,11 +34,8 @@ class Notes:
     def begin(self, facts: dict[str, Any], report_lost: Callable[[int], None]) -> None:
         """Write the first note, of this process.
 
-        From now on ``report_lost`` is called with the number of notes lost so far.
-
-        Raises:
-            OSError: the spool cannot be written.
-        """
+        From now on ``report_lost`` is called with the number of notes lost so far. Raises OSError
+        if the spool cannot be written."""
         self._append("process", facts, -1, 0)
         self._report_lost = report_lost
 
@@ -131,11 +128,8 @@ class RingWriter:
 def create_ring(path: Path, facts: dict[str, Any], capacity: int = CAPACITY) -> RingWriter:
     """Create the ring at ``path``; it appears there only once it is whole.
 
-    ``facts`` are ``pid``, ``rank`` and ``world_size`` for the header.
-
-    Raises:
-        OSError: no room.
-    """
+    ``facts`` are ``pid``, ``rank`` and ``world_size`` for the header. Raises OSError if there is no
+    room."""
     facts = {"version": VERSION, "capacity": capacity, **facts, "rings_before": _rings_before(path)}
     return RingWriter(create_file(path, PAGE + capacity * SIZE, facts, LOST_NOTES_OFFSET), capacity)
 

@@ -152,11 +152,7 @@ class Recording:
         return now
 
     def ended(self, boundaries: list[Boundary]) -> None:
-        """Steps have ended.
-
-        Raises:
-            StepLimit: they were the last ones asked for.
-        """
+        """Steps have ended. Raises StepLimit if they were the last ones asked for."""
         for boundary in boundaries:
             self._write_step(boundary)
             self._counted_steps += boundary.kind != EVAL

@@ -144,11 +144,8 @@ class Session:
         return recording
 
     def _new_recording(self) -> Recording:
-        """A recording of this thread, with a ring and its first note.
-
-        Raises:
-            OSError: the spool is full or gone.
-        """
+        """A recording of this thread, with a ring and its first note. Raises OSError if the spool
+        is full or gone."""
         declare(self._options.tracer)
         facts = process_facts(self._torch)
         header = {name: facts[name] for name in ("pid", "rank", "world_size")}

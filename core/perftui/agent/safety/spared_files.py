@@ -53,19 +53,13 @@ class SparedFiles:
         torch.serialization.save = torch.save = put_around(torch, torch.save, saving)
 
     def will_write(self, path: Any) -> None:
-        """The file ``path`` is about to be written, made or removed.
-
-        Raises:
-            OSError: the copy failed: the run ends rather than lose the file.
-        """
+        """The file ``path`` is about to be written, made or removed. Raises OSError if the copy
+        failed: the run ends rather than lose the file."""
         self._guarded(self._spare, path)
 
     def _guarded(self, work: Callable[[Any], None], path: Any) -> None:
-        """Call ``work`` without listening to what it opens.
-
-        Raises:
-            OSError: ``work`` did, the disk being full for instance.
-        """
+        """Call ``work`` without listening to what it opens. Raises OSError if ``work`` did, the
+        disk being full for instance."""
         if getattr(self._inside, "yes", False):
             return
         self._inside.yes = True

@@ -224,11 +224,7 @@ class StackSampler:
         self._interval = self._shorter = sys.getswitchinterval()
 
     def start(self) -> None:
-        """Begin.
-
-        Raises:
-            RuntimeError: the system has no room for a thread.
-        """
+        """Begin. Raises RuntimeError if the system has no room for a thread."""
         self._stopping.acquire()
         self._ended.acquire()
         _thread.start_new_thread(self._run, ())
@@ -236,11 +232,8 @@ class StackSampler:
         self._shorter = sys.getswitchinterval()
 
     def end(self) -> None:
-        """End, and wait until the thread is gone. Any thread may call this, once.
-
-        Raises:
-            RuntimeError: it failed, or does not end.
-        """
+        """End, and wait until the thread is gone. Any thread may call this, once. Raises
+        RuntimeError if it failed, or does not end."""
         self._stopping.release()
         if sys.getswitchinterval() == self._shorter:
             # Otherwise the script has chosen another interval meanwhile.
@@ -255,10 +248,7 @@ class StackSampler:
         """Write the samples to ``path``, whole or not at all; returns whether there are any.
 
         ``samples`` are times on the wall clock with indices of ``frames``, the outermost first.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        Raises OSError if it cannot be written."""
         if not self._samples:
             return False
         numbers: dict[tuple[Any, int], int] = {}
@@ -355,11 +345,8 @@ class WindowObservers:
                 self._warn(f"{error}: {error.__cause__ or 'no reason given'}")
 
     def take(self, number: int) -> dict[str, Any]:
-        """Observations in window ``number``, as data of its note.
-
-        Raises:
-            OSError: the spool cannot be written.
-        """
+        """Observations in window ``number``, as data of its note. Raises OSError if the spool
+        cannot be written."""
         data: dict[str, Any] = {}
         name = f"stacks-{os.getpid()}-{number}.json"
         if self._sampler is not None and self._sampler.save(self._spool / name):

@@ -69,11 +69,8 @@ def measure(
     trace: Trace, start: int, end: int, rank: int = NONE, without: Collection[int] = ()
 ) -> Measure:
     """Measure ``[start, end)``: each event counts with its part inside. For merged ranks, all of
-    them, or only ``rank``; ``without`` are tracks that do not count.
-
-    Raises:
-        ValueError: the range ends before it starts.
-    """
+    them, or only ``rank``; ``without`` are tracks that do not count. Raises ValueError if the range
+    ends before it starts."""
     if end < start:
         raise ValueError(f"a range from {start} to {end}")
     tracks = [at for at, track in enumerate(trace.tracks)

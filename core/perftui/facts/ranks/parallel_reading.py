@@ -47,11 +47,8 @@ def read_at_once(
     """Results of ``read`` for ``left``, in any order; returns the jobs whose readers died.
 
     At most ``readers()`` are read at a time, so that no reader holds two. A dead reader raises
-    ``lost``. If that breaks the executor, jobs not yet begun stay in ``left``.
-
-    Raises:
-        LoadCancelled: ``stopped`` returned true.
-    """
+    ``lost``. If that breaks the executor, jobs not yet begun stay in ``left``. Raises LoadCancelled
+    if ``stopped`` returned true."""
     running: dict[Future[ReadRank], Job] = {}
     dead: Jobs = deque()
     broken = False
@@ -84,11 +81,8 @@ def read_in_processes(
     """Each of ``jobs`` as soon as one of the ``processes`` has read it.
 
     A process that dies takes the others with it. The interrupted traces are then read again, each
-    in a process of its own, to identify the trace that kills its reader.
-
-    Raises:
-        LoadCancelled: ``stopped`` returned true.
-    """
+    in a process of its own, to identify the trace that kills its reader. Raises LoadCancelled if
+    ``stopped`` returned true."""
     left, suspects = deque(jobs), Jobs()
     while left:
         suspects += yield from _read(left, processes, stopped)

@@ -244,11 +244,7 @@ def read_one(
     directory: Path | None = None,
 ) -> ReadRank:
     """The rank whose trace is at ``place``. A remote trace is copied to ``directory``, or a default
-    one, while it is read.
-
-    Raises:
-        LoadCancelled: ``cancelled`` returned true.
-    """
+    one, while it is read. Raises LoadCancelled if ``cancelled`` returned true."""
     from perftui.analysis.open_trace import never, open_trace
     from perftui.trace.model import TraceError
 

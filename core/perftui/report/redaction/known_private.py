@@ -318,10 +318,7 @@ def redaction_at(path: Path) -> Redaction:
 
 
 def rendered(render: Callable[[Report], str], report: Report) -> str:
-    """What ``render`` makes of the report, redacted where the report is.
-
-    Raises:
-        RedactionError: something private would be left in it.
-    """
+    """What ``render`` makes of the report, redacted where the report is. Raises RedactionError if
+    something private would be left in it."""
     text = partial(render, report)
     return text() if report.redaction is None else report.redaction.applied(text)

@@ -296,22 +296,16 @@ class Redaction:
         return f"redacted: {', '.join(self.what)}"
 
     def applied(self, render: Callable[[], str]) -> str:
-        """The text that ``render`` makes, each text of others in it redacted.
-
-        Raises:
-            RedactionError: something private is left in it.
-        """
+        """The text that ``render`` makes, each text of others in it redacted. Raises RedactionError
+        if something private is left in it."""
         with replacing_texts(self.redactor):
             text = render()
         self.check(text)
         return text
 
     def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The same for text that is made piece by piece, each with whole names.
-
-        Raises:
-            RedactionError: something private is left in a piece.
-        """
+        """The same for text that is made piece by piece, each with whole names. Raises
+        RedactionError if something private is left in a piece."""
         with replacing_texts(self.redactor):
             for piece in pieces:
                 self.check(piece.decode("utf-8", "replace"))
@@ -332,11 +326,8 @@ class Redaction:
         return self.redactor.number(kind, value)
 
     def check(self, text: str) -> None:
-        """Look for what is known to be private, however the form spells it.
-
-        Raises:
-            RedactionError: it is there.
-        """
+        """Look for what is known to be private, however the form spells it. Raises RedactionError
+        if it is there."""
         for spelled in {text, text.replace("\\", ""), html.unescape(text)}:
             if self.redactor.left_in(spelled):
                 raise RedactionError(

@@ -89,10 +89,7 @@ AMD_FIELDS = (
 
 def open_amdsmi(library: ModuleType | None = None) -> tuple[Any, list[Any]]:
     """The initialised ``amdsmi`` module (or ``library`` in its place), and handles of the cards.
-
-    Raises:
-        NoGpuError: no library, no driver, or no card.
-    """
+    Raises NoGpuError without a library, a driver, or a card."""
     try:
         amdsmi: Any = library or import_module("amdsmi")
     except (ImportError, OSError) as error:

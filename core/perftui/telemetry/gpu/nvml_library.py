@@ -34,10 +34,7 @@ class LostGpuError(Exception):
 
 def open_nvml(library: ModuleType | None = None) -> tuple[Any, int]:
     """The initialised ``pynvml`` module (or ``library`` in its place), and the number of cards.
-
-    Raises:
-        NoGpuError: no driver, no library, or no card.
-    """
+    Raises NoGpuError without a driver, a library, or a card."""
     try:
         nvml: Any = library or import_module("pynvml")
     except ImportError as error:
@@ -53,11 +50,7 @@ def open_nvml(library: ModuleType | None = None) -> tuple[Any, int]:
 
 
 def named_in(nvml: Any, name: str) -> Any:
-    """The function or constant ``name``.
-
-    Raises:
-        RefusedError: these bindings do not have it.
-    """
+    """The function or constant ``name``. Raises RefusedError if these bindings do not have it."""
     try:
         return getattr(nvml, name)
     except AttributeError as error:

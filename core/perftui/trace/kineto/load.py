@@ -358,11 +358,7 @@ def with_events(
     Events and the fields around them are the file's text, byte for byte. The result is valid JSON
     even if the file is not: repairable parts are repaired, unreadable ones left out. With
     ``rewrite`` none of the text is copied: each event and the fields around them are replaced by
-    its results.
-
-    Raises:
-        TraceError: the file is gone, has changed since or is no trace.
-    """
+    its results. Raises TraceError if the file is gone, has changed since or is no trace."""
     pieces = source.pieces()
     head, first = read_head(source.path, pieces)
     head, begin = head.removeprefix(BYTE_ORDER_MARK).strip(), len(head)

@@ -31,11 +31,7 @@ def read_together(
     """Read the other ranks' traces and put them beside ``shown``, on its clock, with notes on them.
 
     ``progress`` is called with how many of how many have been read. One that cannot be read is left
-    out, with a note.
-
-    Raises:
-        LoadCancelled: ``cancelled`` returned True.
-    """
+    out, with a note. Raises LoadCancelled if ``cancelled`` returned true."""
     own = next((rank for rank, path in ranks if path == shown.trace.path), 0)
     parts = [RankAnalysis(own, shown, RankClock(0, Evidence.REFERENCE))]
     problems = []

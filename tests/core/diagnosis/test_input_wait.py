@@ -202,6 +202,15 @@ def test_handing_over_is_told_by_the_training_by_workers_or_by_what_nobody_makes
     assert top(worker(0, busy=0.25), worker(1, busy=0.25)).rule != found.rule
 
 
+def test_the_line_that_puts_the_many_tensors_of_a_batch_together_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def collate(rows):\n    return list(rows)\n")
+    steps, rows = step_table(100, STEPS, input_cpu=60 * MS), worker_table(worker(0, busy=0.2))
+    loader = {**LOADER, "collate_fn": "__main__.collate"}
+    events = (("process", {"argv0": str(tmp_path / "train.py")}),)
+    found = top_of(make_run(steps=steps, workers=rows, loaders=(loader,), events=events))
+    assert (found.rule, found.place and found.place.line) == ("input-handover", 2)
+
+
 def test_where_others_take_the_cores_nothing_is_said_of_handing_over() -> None:
     run = run_of(worker(0, busy=0.1), worker(1, busy=0.1), cores=2)
     others = {"cpu.utilization": 100.0, "processes.cpu": 40.0, "cpu.cores": 2.0}

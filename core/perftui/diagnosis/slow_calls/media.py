@@ -595,7 +595,8 @@ ROWS = (
         "elastic and perspective transforms compute a grid for each image on the CPU",
         "apply them to the whole batch on the device, or to fewer images",
         sources.RESIZE,
-        frames=r"elastic|perspective|ElasticTransform|GridDistortion",
+        frames=r"^(torchvision|albumentations|kornia|monai|torchio|imgaug|batchgenerators|volume)"
+        r".*(elastic|perspective|ElasticTransform|GridDistortion)",
         where="item",
     ),
     SlowCall(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +22,11 @@ from perftui.facts.source.lines import (
     sampled,
     stack_samples,
 )
+from perftui.facts.source.source_calls import in_own_files
 from perftui.facts.step.steps import steady_rows, steady_span
 from perftui.run.columns import COLLATE, FETCH, WAIT
 from perftui.run.table import Table
+from perftui.script.program import Program
 from perftui.trace.model import Int64, Mask
 from perftui.trace.text import printable
 
@@ -121,6 +125,20 @@ def loader_place(facts: Facts) -> Place | None:
     """The call that makes the loader; None if unknown."""
     feeds = training_loader(facts)
     return facts.at(feeds) if feeds is not None and feeds.file is not None else None
+
+
+def collate_place(facts: Facts) -> Place | None:
+    """Where the user's own collate function returns a batch; None where it is not known."""
+    feeds = training_loader(facts)
+    name = (feeds.collate_fn or "").rpartition(".")[2] if feeds else ""
+
+    def returns(program: Program) -> Iterator[int]:
+        for node in program.nodes:
+            if isinstance(node, ast.Return) and getattr(program.function(node), "name", "") == name:
+                yield node.lineno
+
+    found = in_own_files(facts, returns)
+    return facts.at(LineShare(*found[-1])) if found else None
 
 
 def asking_place(facts: Facts) -> Place | None:

@@ -101,6 +101,8 @@ class LoaderFacts(msgspec.Struct, frozen=True):
     """Whether the dataset keeps open files or connections, which workers would share."""
     holds_cuda: bool | None = None
     """Whether the dataset keeps GPU tensors, which a forked worker cannot touch."""
+    collate_fn: str | None = None
+    """Module and name of the collate function."""
     collate_is_lambda: bool | None = None
     """Whether the collate function is a lambda, which spawned workers cannot receive."""
     start_method: str | None = None

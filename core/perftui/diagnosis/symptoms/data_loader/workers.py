@@ -24,6 +24,7 @@ from perftui.facts.data_loader.batch_place import (
     LEAST_NAMED,
     batch_lines,
     batch_place,
+    collate_place,
     is_first_reading,
     loader_lines,
     loader_place,
@@ -113,7 +114,9 @@ def input_handover(facts: Facts) -> Lost | None:
     none_better = better_without_workers(facts)
     lost = lost_to_workers(facts, wait, because + none_better, figures, input_handover.fixes)
     # If none are better, the cause is their number, not the line that makes batches.
-    return replace(lost, place=loader_place(facts)) if none_better else lost
+    others = loader_place(facts) if none_better else lost.place
+    is_packed = packs or (unpacks is not None and unpacks >= UNPACKING)
+    return replace(lost, place=(is_packed and collate_place(facts)) or others)
 
 
 def _workers(facts: Facts, verb: str) -> str:

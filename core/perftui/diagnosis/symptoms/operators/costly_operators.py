@@ -233,7 +233,9 @@ def _products(ops: Operators, top: Int64) -> Int64:
     least = LEAST_ON_GPU_NS if ops.device else LEAST_NS
     product = ops.named(_PRODUCT.match)[called] & (ops.spent[called] >= least)
     piece, takes = (ops.named(pattern.match)[called] for pattern in (_PIECE, _TAKES))
-    is_only = ~ops.named("aten::select".__eq__)[called][1:-1] | ~takes[2:]
+    is_select = ops.named("aten::select".__eq__)[called][1:-1]
+    # Rows chosen of another tensor are what a product is multiplied by, as experts by their gate.
+    is_only = np.where(is_select, ~takes[2:], ~ops.named("aten::mul".__eq__)[called][2:])
     return called[np.flatnonzero(product[:-2] & piece[1:-1] & is_only)]
 
 

@@ -35,7 +35,6 @@ def forms_at(program: Program, line: int) -> tuple[Use, ...]:
         _paired,
         _positions,
         _banded,
-        _fourier,
         _coordinates,
         _columns,
         _blocks,
@@ -200,22 +199,6 @@ def _banded(program: Program, line: int) -> Iterator[Use]:
             values += buffers(program, program.owner(mask), mask.attr)
         if any(_NEAR.search(ast.unparse(value)) for value in values):
             yield Use("banded.attention", call, None, mask, program)
-
-
-_WAVES = re.compile(r"\bpi\b[\s\S]*\bcos\(|\bcos\([\s\S]*\bpi\b")
-"""The text of a class that makes a table of cosines."""
-
-
-def _fourier(program: Program, line: int) -> Iterator[Use]:
-    """``fourier.conv1d``: a convolution with a buffer of sines and cosines."""
-    for call in program.calls("conv1d", "conv_transpose1d"):
-        owner = program.owner(call)
-        weight = keyword(call, "weight") or (*call.args[:2], None, None)[1]
-        if call.lineno != line or owner is None or not isinstance(weight, ast.Attribute):
-            continue
-        is_made = buffers(program, owner, weight.attr) or own_attribute(program, weight)
-        if is_made and _WAVES.search(ast.unparse(owner)):
-            yield Use("fourier.conv1d", call, None, weight, program)
 
 
 def _coordinates(program: Program, line: int) -> Iterator[Use]:

@@ -110,6 +110,12 @@ class Use:
         return ast.unparse(whole) if whole else ""
 
     @cached_property
+    def of_class(self) -> str:
+        """Text of the class around it."""
+        owner = self.program.owner(self.node)
+        return ast.unparse(owner) if owner else ""
+
+    @cached_property
     def grows(self) -> bool:
         """Whether the result replaces one of the arguments."""
         targets = getattr(self.program.statement(self.node), "targets", ())

@@ -56,8 +56,10 @@ ROWS = (
         "use torch.stft(x, n_fft, hop_length, window=window, return_complex=True), or "
         "torch.fft.rfft of the frames (x.unfold(-1, n_fft, hop) * window)",
         sources.STFT,
-        "fourier.conv1*",
+        "torch.nn.functional.conv1d torch.nn.functional.conv_transpose1d torch.conv1d",
         frames=_ANY,
+        of_class=r"\A(?=[\s\S]*\bpi\b)(?=[\s\S]*\bcos\()[\s\S]*(register_buffer\('|self\.)"
+        r"(\w+)(', | = )[\s\S]*conv(_transpose)?1d\([^,\n]+, (weight=)?self\.\2\b",
         where="step evaluation",
     ),
     SlowCall(

@@ -723,6 +723,19 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "transform-of-a-kept-length",
+        "{call} transforms as many numbers as both operands have together, less one, which often "
+        "has large prime factors",
+        "pad to the next power of two (n = 1 << (n - 1).bit_length()) or to "
+        "scipy.fft.next_fast_len(n), and cut the result",
+        sources.SCIPY_FFT,
+        "torch.fft.rfft torch.fft.irfft torch.fft.fft torch.fft.ifft",
+        given=r"\bself\.\w+",
+        of_class=r"self\.(\w+) = [^\n=]*(\+|2 \*)[^\n=]* - 1\n[\s\S]*fft\.\w+\([^\n]*\bself\.\1\b",
+        native=True,
+        where="step evaluation",
+    ),
+    SlowCall(
         "iterations-recorded",
         "backward goes through every iteration towards the optimum, though its gradient needs none "
         "of them",

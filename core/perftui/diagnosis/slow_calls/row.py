@@ -80,6 +80,8 @@ class SlowCall:
     """Pattern that it must not match."""
     within: str = ""
     """Pattern that the text of the function around it must match."""
+    of_class: str = ""
+    """Pattern that the text of the class around it must match."""
     beside: str = ""
     """Pattern of an innermost frame that some other sample must show."""
     general: bool = False
@@ -142,6 +144,8 @@ class SlowCall:
         if not re.search(self.given, text) or re.search(self.without, text):
             return 0.0
         if self.grown not in (None, use.grows) or not re.search(self.within, use.around):
+            return 0.0
+        if self.of_class and not re.search(self.of_class, use.of_class):
             return 0.0
         if self.loop:
             return 1.0 if use.turns and re.search(self.loop, use.turns.kind) else 0.0

@@ -344,6 +344,31 @@ ROWS = (
         where="step evaluation",
     ),
     SlowCall(
+        "states-of-all-positions",
+        "linear attention keeps the sum of k v^T of every position, d x d numbers for each",
+        "compute in chunks: scores = (q @ k.transpose(-1, -2)).tril() and scores @ v within a "
+        "chunk, plus q @ state with the sum of the chunks before; for short sequences all is one "
+        "chunk",
+        sources.CUMSUM,
+        "torch.cumsum *.cumsum torch.einsum",
+        frames=_TORCH,
+        within=r"einsum\('(\w*)(\w), ?\1(\w) ?-> ?\1\2\3'[^\n]*\)\.cumsum\(|cumsum\((torch\.)?"
+        r"einsum\('(\w*)(\w), ?\5(\w) ?-> ?\5\6\7'|\.unsqueeze\(-1\) \* \w+\.unsqueeze\(-2\)\)\."
+        r"cumsum\(|\[\.\.\., None\] \* \w+\[\.\.\., None, :\]\)\.cumsum\(",
+        where="step evaluation",
+    ),
+    SlowCall(
+        "layer-after-gather",
+        "{call} multiplies the features of a node anew for each of its edges",
+        "multiply each node once, then gather: {call}(x)[index] gives the same rows",
+        sources.MESSAGES,
+        "*",
+        frames=_TORCH,
+        given=r"^self\.\w+\(\w+(\.index_select\(0, |\[)(\w*(src|dst|source|target|send|recei|nbr|"
+        r"neigh|edge)\w*|row|col)(\[[01]\])?[\])]\)$",
+        where="step evaluation",
+    ),
+    SlowCall(
         "cumsum-by-triangle",
         "running sums are computed as a product with a triangle of ones, which adds up each of "
         "them anew",

@@ -256,6 +256,20 @@ ROWS = (
         general=True,
     ),
     SlowCall(
+        "pieces-one-by-one",
+        "{over} are worked through one by one, since each needs {needs} of the one before, and for "
+        "each piece backward fills the gradient of the whole tensor",
+        "take the pieces at once, with unbind() before the loop, and apply what does not need "
+        "{needs} to all at once; nn.LSTM or nn.GRU do the rest where it is one, else torch.compile",
+        sources.CELLS,
+        "*",
+        loop=r"^(time )?steps carry(?!.* ahead)",
+        given=r"^[a-z]\w*\[:, (:, )?\w+\]$",
+        rules=SLOW,
+        where="step evaluation",
+        general=True,
+    ),
+    SlowCall(
         "time-steps-one-by-one",
         "{over} are worked through one by one, since each needs {needs} of the one before",
         "apply what does not need {needs} to all at once before the loop; for the rest nn.LSTM or "

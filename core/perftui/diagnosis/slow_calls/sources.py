@@ -9,6 +9,8 @@ def _issue(title: str, path: str) -> Source:
     return Source(title, f"https://github.com/{path}")
 
 
+UNIQUE_ROWS = _issue("torch.unique with dim is slow", "pytorch/pytorch/issues/18405")
+
 MAPPED = Source(
     "NumPy, load: mmap_mode", "https://numpy.org/doc/stable/reference/generated/numpy.load.html"
 )

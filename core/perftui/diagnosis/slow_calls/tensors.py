@@ -491,6 +491,17 @@ ROWS = (
         waits=True,
     ),
     SlowCall(
+        "unique-rows",
+        "{call} compares whole rows to sort them",
+        "make one whole number of each row (with the sizes of its columns as factors, as in "
+        "row[0] * n + row[1]), call torch.unique on these, and take the numbers apart",
+        sources.UNIQUE_ROWS,
+        "torch.unique torch.unique_consecutive *.unique *.unique_consecutive",
+        frames=r"torch/(functional|_tensor)\.py",
+        operators="aten::unique_dim",
+        given=r"\bdim=|, [01]\)$",
+    ),
+    SlowCall(
         "unique-values",
         "{call} sorts all values, and the host waits for their number",
         "use torch.bincount for whole numbers, or compute it once per epoch",

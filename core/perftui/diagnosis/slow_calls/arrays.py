@@ -767,6 +767,19 @@ ROWS = (
         least=0.5,
     ),
     SlowCall(
+        "gaussian-on-grid",
+        "a Gaussian around a point is computed at each pixel of the map, though it is the product "
+        "of one along the rows and one along the columns",
+        "np.outer(np.exp(-(rows - y) ** 2 / (2 * s**2)), np.exp(-(columns - x) ** 2 / (2 * s**2))), "
+        "for all points at once with [:, :, None] * [:, None, :]; or write a patch of 3 s around it",
+        sources.VECTORIZE,
+        "numpy.exp torch.exp numpy.maximum numpy.meshgrid torch.meshgrid",
+        native=True,
+        within=r"(meshgrid|mgrid|indices)\b[\s\S]*\*\* 2 \+ [\s\S]*exp\(-",
+        where="item",
+        least=0.5,
+    ),
+    SlowCall(
         "gaussian-made",
         "a heat map is computed for each point by itself, over the whole image",
         "write a small patch made once around each point, or compute all maps as one array "

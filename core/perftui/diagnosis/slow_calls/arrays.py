@@ -770,8 +770,8 @@ ROWS = (
         "gaussian-on-grid",
         "a Gaussian around a point is computed at each pixel of the map, though it is the product "
         "of one along the rows and one along the columns",
-        "np.outer(np.exp(-(rows - y) ** 2 / (2 * s**2)), np.exp(-(columns - x) ** 2 / (2 * s**2))), "
-        "for all points at once with [:, :, None] * [:, None, :]; or write a patch of 3 s around it",
+        "np.outer(np.exp(-(rows - y) ** 2 / (2 * s**2)), np.exp(-(columns - x) ** 2 / (2 * s**2)))"
+        ", for all points at once with [:, :, None] * [:, None, :]; or a patch of 3 s around it",
         sources.VECTORIZE,
         "numpy.exp torch.exp numpy.maximum numpy.meshgrid torch.meshgrid",
         native=True,

@@ -12,10 +12,7 @@ from packaging.requirements import Requirement
 
 def make_environment(folder: Path, requirements: Iterable[str]) -> Path:
     """An environment with ``requirements`` and all that these need, and nothing else; its Python.
-
-    Raises:
-        PackageNotFoundError: the tests' own environment does not have one of them.
-    """
+    Raises PackageNotFoundError if the tests' own environment does not have one of them."""
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"

@@ -307,11 +307,8 @@ class NothingToCheckError(Exception):
 
 
 def torch_facts() -> dict[str, Any]:
-    """What torch says of this machine.
-
-    Raises:
-        NothingToCheckError: there is no torch, or it sees no GPU.
-    """
+    """What torch says of this machine. Raises NothingToCheckError if there is no torch, or it sees
+    no GPU."""
     asked = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True)
     if asked.returncode:
         said = (asked.stderr.strip().splitlines() or ["no torch"])[-1]
@@ -330,11 +327,8 @@ def torch_facts() -> dict[str, Any]:
 
 def prepare(wheels: Path | None) -> Path:
     """Have every process from here on find perftui: installed from ``wheels``, or as it is here.
-    The directory that it is installed into.
-
-    Raises:
-        NothingToCheckError: it cannot be installed or imported.
-    """
+    The directory that it is installed into. Raises NothingToCheckError if it cannot be installed or
+    imported."""
     site = Path(tempfile.mkdtemp(prefix="gpu-check-site-"))
     paths = [str(site)]
     if wheels is not None:

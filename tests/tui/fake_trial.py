@@ -76,11 +76,8 @@ class Gate:
                 return
 
     def wait(self, cancelled: threading.Event) -> None:
-        """Wait for the next pair to be let go.
-
-        Raises:
-            TrialCancelledError: ``cancelled`` was set before.
-        """
+        """Wait for the next pair to be let go. Raises TrialCancelledError if ``cancelled`` was set
+        before."""
         while not self._free.acquire(timeout=0.02):
             if cancelled.is_set():
                 assert self.may_stop.wait(30)

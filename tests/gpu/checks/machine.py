@@ -98,11 +98,7 @@ class Ended:
         return lines[-1]
 
     def checked(self) -> Ended:
-        """The same.
-
-        Raises:
-            CheckError: it failed.
-        """
+        """The same. Raises CheckError if it failed."""
         if self.code:
             how = "was stopped" if self.late else f"exit code {self.code}"
             raise CheckError(f"{self._short}: {how}: {self.last_words}")
@@ -181,11 +177,7 @@ class Machine:
         return (sys.executable, "-m", "perftui_tui")
 
     def asked(self, *words: str | Path, **how: Any) -> dict[str, Any]:
-        """The JSON that a command of perftui's prints.
-
-        Raises:
-            CheckError: it prints none.
-        """
+        """The JSON that a command of perftui's prints. Raises CheckError if it prints none."""
         ended = self.perftui(*words, "--json", **how)
         try:
             told = json.loads(ended.out)
@@ -210,11 +202,8 @@ class Machine:
     ) -> Path:
         """The run of ``perftui --headless WORDS``, kept as ``name``; recorded only once.
 
-        A training that is stopped as its time is over has a run, too.
-
-        Raises:
-            CheckError: it failed, or there is no run of it.
-        """
+        A training that is stopped as its time is over has a run, too. Raises CheckError if it
+        failed, or there is no run of it."""
         runs = self.work / "runs" / name
         if not (found := sorted(runs.glob("*/run.json"))):
             command = ("--headless", "--runs", runs, *words)
@@ -227,11 +216,8 @@ class Machine:
         return found[-1].parent
 
     def report(self, root: Path) -> dict[str, Any]:
-        """What ``perftui report --json`` says of a run, asked only once.
-
-        Raises:
-            CheckError: there is no report.
-        """
+        """What ``perftui report --json`` says of a run, asked only once. Raises CheckError if there
+        is no report."""
         kept = self.work / "reports" / f"{root.name}.json"
         if not kept.exists():
             told = json.dumps(self.asked("report", root))

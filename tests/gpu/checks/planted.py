@@ -48,11 +48,7 @@ class Case:
         return machine.script(f"{self.name}.py", training.source)
 
     def record(self, machine: Machine, form: str) -> Path:
-        """Its run in ``form``.
-
-        Raises:
-            CheckError: it failed.
-        """
+        """Its run in ``form``. Raises CheckError if it failed."""
         script = self.write(machine, form)
         return machine.record(f"{self.name}/{form}", script, seconds=LONGEST, cwd=script.parent)
 
@@ -84,11 +80,7 @@ FIXES = [case for case in CASES if case.fix]
 
 
 def mean_step_ms(report: dict[str, Any]) -> float:
-    """Of the steady steps.
-
-    Raises:
-        CheckError: there are none.
-    """
+    """Of the steady steps. Raises CheckError if there are none."""
     steps = report["steps"]
     if not steps or not steps["mean_ns"]:
         raise CheckError("the run has no steady steps")
@@ -96,11 +88,8 @@ def mean_step_ms(report: dict[str, Any]) -> float:
 
 
 def gain_by_hand(case: Case, machine: Machine) -> float:
-    """How many times as fast the training is without its cause.
-
-    Raises:
-        CheckError: one of both cannot be recorded.
-    """
+    """How many times as fast the training is without its cause. Raises CheckError if one of both
+    cannot be recorded."""
     planted, fixed = (machine.report(case.record(machine, form)) for form in (PLANTED, FIXED))
     return mean_step_ms(planted) / mean_step_ms(fixed)
 

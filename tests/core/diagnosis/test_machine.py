@@ -303,6 +303,19 @@ def test_the_lock_costs_no_more_than_python_takes() -> None:
     assert judged("gil-contention", stacks=held(0.9, idle=0.9)).cost_ns == 4 * MS
 
 
+def test_a_thread_of_its_own_that_never_rests_takes_a_core_of_few() -> None:
+    waits = telemetry_table(**{"processes.delayed": 40.0, "processes.cpu": 200.0})
+    two, many = (
+        judged("gil-contention", stacks=held(1, idle=0), telemetry=waits, cpu_count=cores)
+        for cores in (2, 8)
+    )
+    assert two is not None
+    assert (two.cost_ns, many) == (4 * MS, None)
+    assert (
+        "poll runs Python 100 % of the time: the training thread waits for a core" in two.sentence
+    )
+
+
 def test_waiting_for_the_lock_is_no_python_of_the_model() -> None:
     def lost(**run: Any) -> int | None:
         one = python_in_model(facts_of(**run))

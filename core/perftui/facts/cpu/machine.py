@@ -384,11 +384,26 @@ def _waited(facts: Facts, taken: float | None) -> float:
         return 0.0
     if use.delayed is None:
         raise UnknownError("how long its threads waited for a core was not sampled")
-    threads = settings(facts).threads.intra_op or 1
+    return use.delayed * taken / _wanted_beside(facts)
+
+
+def _wanted_beside(facts: Facts) -> float:
+    """Cores that programs, children and workers keep busy, and that the training's own threads
+    would need more than there are."""
+    use, threads = machine_use(facts), settings(facts).threads.intra_op or 1
     asked = 0 if judged_step(facts).on_device else threads * ranks_here(facts)
-    own = max(asked - use.cores, 0)
     beside = (use.other_cores, use.rest_cores, use.workers_cores)
-    return use.delayed * taken / (sum(cores or 0.0 for cores in beside) + own)
+    return sum(cores or 0.0 for cores in beside) + max(asked - (use.cores or 0), 0)
+
+
+def wait_for_thread(facts: Facts, taken: float) -> float:
+    """Share of time, 0 to 1, in which a runnable thread of the training waited for a core because
+    of one more thread of its process, which runs Python that share of the time; 0 if that is less
+    than a fifth of the cores, or waits were not sampled."""
+    use = machine_use(facts)
+    if not use.delayed or not use.cores or taken < BUSY_SHARE * use.cores:
+        return 0.0
+    return use.delayed * taken / (taken + _wanted_beside(facts))
 
 
 FEWEST_SAMPLES = 5

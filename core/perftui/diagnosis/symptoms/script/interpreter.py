@@ -5,6 +5,7 @@ from __future__ import annotations
 from perftui import format as fmt
 from perftui.diagnosis.model import Figure
 from perftui.diagnosis.rule import Limits, Lost, rule
+from perftui.facts.cpu.machine import wait_for_thread
 from perftui.facts.data_loader.input_wait import fetches_in_main_thread, input_wait
 from perftui.facts.fact import Facts, NotApplicableError
 from perftui.facts.script.compilations_and_pauses import GcPauses, gc_pauses, python_lock
@@ -115,7 +116,7 @@ UNKNOWN = (
 def gil_contention(facts: Facts) -> Lost | None:
     """Only one thread of a process runs Python at a time, and one that computes holds the GIL for 5
     ms. The cost is the time that others held it while the training thread neither ran nor waited
-    for a core."""
+    for a core; or, on few cores, that in which it waited for the core that the other takes."""
     # Upper bound: time in which another thread held the lock and the main thread did not run.
     lock = python_lock(facts)
     if lock is None:
@@ -134,7 +135,11 @@ def gil_contention(facts: Facts) -> Lost | None:
             # While it waits for the loader's workers it has nothing to do, lock or no lock.
             elsewhere += batches.wait / batches.of.mean
         waited = min(waited, max(lock.idle - elsewhere, 0.0))
-    cost = min(round(waited * step.mean), within)
+    cost, core = min(round(waited * step.mean), within), wait_for_thread(facts, lock.held)
+    does, what = "holds the GIL", "it"
+    if core * step.mean > cost:
+        # Operators run without the lock, and not without a core.
+        cost, parts, does, what = round(core * step.mean), (), "runs Python", "a core"
     line = lock.lines.first_own
     place = facts.at(line) if line else None
     at = f" at {line.short} in {line.function}" if line else ""
@@ -145,8 +150,8 @@ def gil_contention(facts: Facts) -> Lost | None:
     return Lost(
         cost,
         step,
-        f"Another thread{at} holds the GIL {fmt.percent(lock.held)} of the time: the training "
-        f"thread waits for it for up to {step.part_of(cost)}.",
+        f"Another thread{at} {does} {fmt.percent(lock.held)} of the time: the training "
+        f"thread waits for {what} for up to {step.part_of(cost)}.",
         tuple(figures),
         place=place,
         parts=parts,

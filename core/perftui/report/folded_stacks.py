@@ -14,6 +14,7 @@ from perftui.facts.fact import Facts
 from perftui.facts.source.lines import stack_samples
 from perftui.report.output_text import printable
 from perftui.report.report import Report
+from perftui.run.columns import STACK_RATE
 from perftui.run.table import Table
 from perftui.trace.model import Trace
 
@@ -43,6 +44,9 @@ def frame(name: str) -> str:
 
 
 WORKERS = "data loader workers"
+
+_EVERY = 1_000_000_000 // STACK_RATE
+"""ns between samples in runs that did not record it."""
 
 
 class NoStacksError(ValueError):
@@ -88,18 +92,18 @@ def _sampled(thread: str, stacks: Table) -> Iterator[Stack]:
 
     Samples are counted as if all were taken at the usual rate: the first seconds are sampled more
     often, and would look longer."""
-    if "via" not in stacks or not len(stacks):
-        return
     totals: Counter[tuple[str, ...]] = Counter()
-    names = ("file", "line", "function", "via", "inner", "held")
-    columns = [stacks[name].tolist() for name in names]
-    for file, line, function, via, inner, time in zip(*columns, strict=True):
+    empty = [""] * len(stacks)
+    names = ("file", "line", "function", "via", "inner")
+    columns = [stacks[name].tolist() if name in stacks else empty for name in names]
+    times = stacks["held"].tolist() if len(stacks) else []
+    for file, line, function, via, inner, time in zip(*columns, times, strict=True):
         own = (f"{function} ({file}:{line})",) if file else ()
-        # A line that called nothing is the innermost frame itself.
-        below = _inner(via, inner) if via or not own else ()
+        # If the line is known to have called nothing, it is the innermost frame itself.
+        below = _inner(via, inner) if via or not own or "via" not in stacks else ()
         stack = (thread, *own, *below)
         totals[stack] += time
-    period = max(int(stacks["every"].max()), 1)
+    period = max(int(stacks["every"].max()), 1) if "every" in stacks and len(stacks) else _EVERY
     yield from ((stack, max(1, round(time / period))) for stack, time in totals.items())
 
 

@@ -142,7 +142,8 @@ COMPILE, SAVE, PROFILE = "compile", "save", "profile"
 """torch.compile at work, a checkpoint being written, a profiler of the script's own."""
 
 STAGES = (FETCH, COLLATE, WAIT, FORWARD, BACKWARD, OPTIMIZER, COMPILE, SAVE, PROFILE)
-"""Stages of a stack, a main thread's without ``wait``."""
+"""Stages of a stack, a main thread's without ``wait``; runs recorded before December 2026 have the
+first two."""
 
 STACK_RATE = 10
 """What the command asks for by default. With 46 frames on the stack a sample took

@@ -220,6 +220,13 @@ def test_the_only_call_of_the_compiler_is_the_place(tmp_path: Path, text: str, p
     assert source_of(finding).endswith(place)
 
 
+def test_compilers_are_known_in_runs_that_recorded_no_stages() -> None:
+    inner = "torch/_dynamo/guards.py:2291 GuardBuilder.EQUALS_MATCH"
+    seen = [Seen(100 * n, 100, 17, inner=inner) for n in range(60)]
+    finding = finding_of(run_of(step_table(60, {"forward": 100}), *seen), "recompiles")
+    assert finding.cost_ns == 100 * MS
+
+
 def collecting(length: float, inner: str = "", more: Events = (), **run: Any) -> RunSnapshot:
     """60 steps of 100 ms, in each a full collection of so many ms at line 21."""
     events = pauses(*((100 * n + 50.0, length, 2) for n in range(60)), more=more)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from perftui.analysis.intervals import union
 from perftui.facts.fact import Facts, fact
 from perftui.facts.step.steps import run_is_over, steady_rows, steady_step, step_kind
+from perftui.run.columns import stack_rate_of
 from perftui.run.table import Table
 from perftui.trace.model import Int64
 from perftui.trace.text import printable
@@ -153,7 +154,13 @@ def stack_samples(facts: Facts) -> tuple[Table, Table]:
     and those taken by the agent from inside, in windows."""
     if facts.run is None or facts.rank is None:
         return Table(), Table()
-    return facts.rank.stacks, facts.rank.window_stacks
+    outside = facts.rank.stacks
+    if "every" not in outside and len(outside):
+        # An older run has a single rate for all samples.
+        every = 1_000_000_000 // max(stack_rate_of(facts.run.manifest.profile), 1)
+        column: Int64 = np.full(len(outside), every, dtype=np.int64)
+        outside = Table(outside.columns, {**outside.values, "every": column})
+    return outside, facts.rank.window_stacks
 
 
 @fact

@@ -26,7 +26,7 @@ from perftui.facts.source.lines import (
     saves,
     words_of,
 )
-from perftui.run.columns import FORWARD, OPTIMIZER, PROFILE, SAVE
+from perftui.run.columns import BACKWARD, COMPILE, FORWARD, OPTIMIZER, PROFILE, SAVE
 from perftui.run.table import Table
 from perftui.trace.model import Int64, Mask
 
@@ -40,6 +40,24 @@ FEWEST_MOMENTS = 5
 MOSTLY_OTHERS = 2.0
 """Multiple of the noted calls' time from which samples of such work are of calls not noted."""
 
+_BY_INNER = tuple(
+    (stage, re.compile(marks))
+    for stage, marks in (
+        (
+            COMPILE,
+            r"torch/(_dynamo/(?!eval_frame)|_inductor|_functorch|_subclasses"
+            r"|fx/(?!traceback|graph_module)|_guards|_refs|_decomp|_prims"
+            r"|utils/_python_dispatch|utils/_sympy)\b|^(sympy|triton/compiler)/",
+        ),
+        (SAVE, r"torch/(serialization|distributed/checkpoint/\S+)(\.py)?\b"),
+        (PROFILE, r"torch/(profiler/|autograd/profiler)"),
+        (OPTIMIZER, r"torch/optim/"),
+        (BACKWARD, r"torch/(autograd/(__init__|graph)|_tensor)\.py"),
+        (FORWARD, r"torch/nn/modules/"),
+    )
+)
+"""Stages by the innermost frame, for runs recorded before samples had stages."""
+
 _SAVES = re.compile(
     r"^(safetensors|orbax|zarr|h5py|joblib/numpy_pickle)/(?!.*(load|read|open|__get))"
     r"|numpy/lib/_?(npyio|format)\S* \S*(save|write)|\bsave_pretrained$|\bsave_checkpoint$"
@@ -49,6 +67,9 @@ the same libraries."""
 
 BESIDE = 5
 """Lines before and after a saving line, in which its file is opened and closed."""
+
+_MOSTLY_SAVES = 0.3
+"""Share of a line's time from which all of it is saving: it also moves tensors to the host."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +128,7 @@ class Moments:
 def moments(facts: Facts) -> Moments | None:
     """Samples of the steady steps; None if there are too few."""
     stacks, time = sampled(facts)
-    if "via" not in stacks or not len(stacks):
+    if "stage" not in stacks or not len(stacks):
         return None
     traces = {one.place and (one.place.file, one.name) for one in slowed(facts)} - {None}
     if traces:
@@ -135,14 +156,18 @@ def moments_of(stacks: Table, held: Int64) -> Moments:
         values[name] = np.array([key[number] for key in codes], dtype=kind)
     places = Table((), values)
     code: Int64 = np.array(at, dtype=np.int64)
+    totals = sums(code, held[rows], len(codes))
     times = stacks["time"][rows], held[rows], stacks["held"][rows]
-    return Moments(places, _stages_of(places), code, *times)
+    return Moments(places, _stages_of(places, totals), code, *times)
 
 
-def _stages_of(places: Table) -> Text:
-    """Stages of the places as recorded, and ``SAVE`` for what writes models by other libraries."""
+def _stages_of(places: Table, held: Int64) -> Text:
+    """Stages of the places as recorded; in older runs by the innermost frame."""
     stage: Text = places["stage"].copy()
     empty = stage == ""
+    if not (places["via"] != "").any():
+        stage[empty] = [_stage_of_frame(frame) for frame in places["inner"][empty].tolist()]
+        return _with_whole_lines(places, held, stage)
     columns = [places[name][empty].tolist() for name in ("file", "line", "via", "inner")]
     saving = [_saves(*place) for place in zip(*columns, strict=True)]
     stage[np.flatnonzero(empty)[np.array(saving, dtype=np.bool_)]] = SAVE
@@ -159,6 +184,24 @@ def _stages_of(places: Table) -> Text:
         if place in beside and words_of(*place, *texts) == WRITING:
             stage[row] = SAVE
     return stage
+
+
+def _with_whole_lines(places: Table, held: Int64, stage: Text) -> Text:
+    """Stages with the whole of each line that saves for much of its time."""
+    keys = list(zip(places["file"].tolist(), places["line"].tolist(), strict=True))
+    totals: dict[tuple[str, int], list[int]] = {}
+    for key, time, is_save in zip(keys, held.tolist(), (stage == SAVE).tolist(), strict=True):
+        of_line = totals.setdefault(key, [0, 0])
+        of_line[0] += time
+        of_line[1] += time * is_save
+    saving = {key for key, (all_, save) in totals.items() if key[0] and save > _MOSTLY_SAVES * all_}
+    stage[np.fromiter((key in saving for key in keys), np.bool_, len(stage))] = SAVE
+    return stage
+
+
+@lru_cache(maxsize=4096)
+def _stage_of_frame(inner: str) -> str:
+    return next((stage for stage, marks in _BY_INNER if marks.search(inner)), "")
 
 
 @lru_cache(maxsize=4096)

@@ -134,7 +134,9 @@ def collate_place(facts: Facts) -> Place | None:
 
     def returns(program: Program) -> Iterator[int]:
         for node in program.nodes:
-            if isinstance(node, ast.Return) and getattr(program.function(node), "name", "") == name:
+            # What returns its argument puts nothing together.
+            is_own = getattr(program.function(node), "name", "") == name
+            if isinstance(node, ast.Return) and is_own and not isinstance(node.value, ast.Name):
                 yield node.lineno
 
     found = in_own_files(facts, returns)

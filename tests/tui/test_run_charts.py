@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from textual.app import App
 
 from perftui.experiments.comparison import compare
-from perftui.experiments.journal import Proof
+from perftui.experiments.journal import Proof, write_proof
 from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.run.columns import STEP_COLUMNS
-from perftui.run.layout import without_time
+from perftui.run.layout import trials_of, without_time
 from perftui.run.reader import RunReader
 from perftui.run.table import GrowingTable, Table
 from perftui_tui.charts.run_charts import Chart, charts_of, comparison_charts
@@ -251,15 +251,19 @@ async def test_a_narrow_chart_keeps_whole_facts_and_the_way_out(
 
 
 def test_what_pairs_of_runs_came_to_counts_for_more(tmp_path: Path) -> None:
-    runs = [Facts(RunReader(write_run(tmp_path / name)).poll()) for name in ("one", "other")]
-    said = "2.00x faster (1.90 to 2.10)"
-    proof = Proof("loader-workers", "num_workers 0 -> 4", Outcome.FASTER, said, (), 1, 2.0)
-    lines = [plain(line).rstrip() for line in comparison(compare(*runs), 80, proof)]
-    first, *why, word = lines[:4]
-    assert first == "num_workers 0 -> 4: 2.00x faster (1.90 to 2.10) by pairs of runs"
-    assert " ".join(why).endswith("one each and at different times, which say:")
-    assert word == "no clear difference (1.00x)"
-    assert plain(comparison(compare(*runs), 80)[0]).rstrip() == "no clear difference (1.00x)"
+    title, said = "num_workers 0 -> 4", "2.00x faster (1.90 to 2.10)"
+    roots = write_run(tmp_path / "runs"), write_run(tmp_path / "runs", run_id="b", name=title)
+    sides = [Facts(RunReader(root).poll()) for root in roots]
+    shown = plain(comparison(compare(*sides), 100)[0]).rstrip()
+    assert shown == "no clear difference (1.00x)"
+    proof = Proof("loader-workers", title, Outcome.FASTER, said, (), 1, 2.0, notes=("rounded",))
+    write_proof(proof, trials_of(roots[0]))
+    lines = [plain(line).rstrip() for line in comparison(compare(*sides), 100)]
+    assert lines[:3] == [
+        f"{title}: {said} by pairs of runs",
+        f"these two runs, one each and at different times: {shown}",
+        "rounded",
+    ]
 
 
 def test_what_changed_stands_first_and_of_two_ratios_the_one_that_counts(tmp_path: Path) -> None:

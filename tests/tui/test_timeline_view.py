@@ -203,7 +203,7 @@ async def test_tracks_by_arrow_and_page_and_folded(host):
     await host.press("down", "e", "e")
     assert tracks(host)[-1] == "▶main +1"
     await host.press("enter")
-    assert tracks(host)[-2:] == ["▶main", "└"]
+    assert tracks(host)[-2:] == ["▶main", "└ 1"]
 
 
 @pytest.mark.keys(
@@ -391,17 +391,17 @@ def tracks(host):
 
 @pytest.mark.keys("timeline.reorder(1)", "timeline.reorder(-1)", "timeline.pin")
 async def test_move_and_pin(host):
-    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└ 1"]
     await host.press("J")
-    assert tracks(host) == ["main", "└", "▶GPU 0 s"]
+    assert tracks(host) == ["main", "└ 1", "▶GPU 0 s"]
     await host.press("J")
     assert "this track cannot move further" in said(host)
     await host.press("p")
-    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└ 1"]
     await host.press("down")
-    assert tracks(host) == ["^GPU 0 s", "▶main", "└"]
+    assert tracks(host) == ["^GPU 0 s", "▶main", "└ 1"]
     await host.press("up", "p", "K")
-    assert tracks(host) == ["▶GPU 0 s", "main", "└"]
+    assert tracks(host) == ["▶GPU 0 s", "main", "└ 1"]
 
 
 @pytest.mark.keys(

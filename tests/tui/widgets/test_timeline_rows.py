@@ -387,7 +387,7 @@ def test_deeper_calls_stand_further_right_and_fold_to_those_with_most_events(mak
     for width in (60, 80):
         rows = track_rows(scene(state.trace), state, width)
         labels = [text_of(row)[: label_width(width)].rstrip() for row in rows]
-        assert labels == ["▶main", "   └", "    └ +2"]
+        assert labels == ["▶main", "   └ 1", "    └ 2 +2"]
     events = [("root", 0, 0, 1000), ("call", 0, 0, 900)]
     events += [("op", 0, 10 * i, 5) for i in range(9)] + [("sub", 0, 10 * i, 2) for i in range(9)]
     tracks = timeline_tracks(make_trace(*events))

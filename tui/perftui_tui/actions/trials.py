@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perftui.experiments.trial_verdict import FEWEST_STEPS
-from perftui.facts.source.source_calls import edited_since
 from perftui.run.layout import TRIAL_FILE, trials_of
 from perftui_tui.actions.experiment import Experiment, NewProofs, PairedTrials, Probing, Tuning
 from perftui_tui.keys.own_keys import hint
@@ -160,6 +159,8 @@ class Trials:
         prove it.
 
         While a trial by pairs runs that is shown instead."""
+        from perftui.facts.source.source_calls import edited_since
+
         if self.running is not None:
             self.running.show()
             return

@@ -6,8 +6,7 @@ once, and compared after a change.
 
 ``TRACES`` is a directory of traces in any format, ``GPU_RUNS`` one of archives (``*.tar.xz``) of
 run directories, which are unpacked into ``KEPT``. A change that moves code leaves every form equal;
-one that changes reports on purpose is followed by ``save``, and says which changed.
-"""
+one that changes reports on purpose is followed by ``save``, and says which changed."""
 
 import argparse
 import contextlib

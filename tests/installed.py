@@ -3,8 +3,7 @@
     cd CLONE; PYTHON -m tests.installed [--pure]
 
 PYTHON is the one it is installed for, which needs nothing else. ``--pure``: the wheel that was
-installed has no compiled parts.
-"""
+installed has no compiled parts."""
 
 import argparse
 import importlib.metadata

@@ -20,8 +20,7 @@ def table_of(
 def step_row(index: int, phases: Sequence[int] = (), **known: Any) -> list[Any]:
     """A training step of ``phases``, in their order, as long as their sum unless it is given.
 
-    What else is not given is unknown.
-    """
+    What else is not given is unknown."""
     values: dict[str, Any] = {column.name: -1 for column in STEP_COLUMNS}
     parts = phases or [0] * len(PHASES)
     values |= dict(zip(PHASES, parts, strict=True))

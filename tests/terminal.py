@@ -82,8 +82,7 @@ class Terminal:
     def wait_for_stop(self, timeout: float = 30.0) -> None:
         """Wait until the program has stopped itself.
 
-        What it writes before that is read meanwhile: it cannot stop while nobody takes it.
-        """
+        What it writes before that is read meanwhile: it cannot stop while nobody takes it."""
         end = time.monotonic() + timeout
         while os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is None:
             assert time.monotonic() < end, f"it did not stop\n{self.text}"

@@ -3,8 +3,7 @@
 The watchdog of ``faulthandler`` is a thread of C that needs no lock of Python's. It ends what a
 timer of Python's threads does not (a loop in C that holds the lock) and what an alarm's exception
 does not (a loop in a second thread, for which the interpreter waits as it exits), it takes no
-signal from the tests that are about signals, and its stacks are seen under xdist too.
-"""
+signal from the tests that are about signals, and its stacks are seen under xdist too."""
 
 import faulthandler
 import os

@@ -82,8 +82,7 @@ def test_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Monkey
 def check_runs(place: Path) -> int:
     """A run that repeats another names it; those of a trial are as long as was asked.
 
-    Returns how many numbers of workers were measured before the trial.
-    """
+    Returns how many numbers of workers were measured before the trial."""
     first, again = manifests(place / ".perftui" / "runs")
     assert again.parent == first.run_id
     trials = place / ".perftui" / "trials" / first.run_id

@@ -1,7 +1,6 @@
 """A training that warns, fails or is killed does the same with perftui and without.
 
-One that comes to its end prints the same, too: ``scenarios/test_scenarios.py``.
-"""
+One that comes to its end prints the same, too: ``scenarios/test_scenarios.py``."""
 
 import os
 import signal

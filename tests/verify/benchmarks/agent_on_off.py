@@ -4,8 +4,7 @@ Two processes never share their caches and their luck, and on a busy machine the
 tenth; turns in one process differ by a hundredth. Started by ``bench_agent_step.py`` with a name of
 ``SHAPES`` and the seconds to take; prints as JSON, of every pair of turns, the CPU ns of a step
 without hooks and with them, and how long a step is. ``gpu-tiny`` trains on a GPU that waits for the
-CPU, ``gpu-realistic`` on one that is behind, and is told in ns of the wall clock.
-"""
+CPU, ``gpu-realistic`` on one that is behind, and is told in ns of the wall clock."""
 
 import gc
 import json

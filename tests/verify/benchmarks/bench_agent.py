@@ -6,8 +6,7 @@ Twelve trainings of ``tests/verify/scenarios`` with a planted cause each. The lo
 ``diagnose --json --brief``, takes the ``next`` of the findings in their order, follows that of each
 answer, and ends where none is left that it has not run. Then the script as it was is held against
 what it is now by pairs of runs of their own. A claim is false where a fix was called faster and
-kept, and the script is not. About five minutes for each.
-"""
+kept, and the script is not. About five minutes for each."""
 
 import json
 import subprocess

@@ -1,7 +1,6 @@
 """What the agent adds to the start of an interpreter, by CPU time.
 
-Run with ``python tests/verify/benchmarks/bench_agent_startup.py [rounds]``.
-"""
+Run with ``python tests/verify/benchmarks/bench_agent_startup.py [rounds]``."""
 
 import os
 import resource

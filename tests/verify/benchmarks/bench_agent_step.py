@@ -7,8 +7,7 @@ lies with 95 % certainty; an interval around 0 means that nothing can be measure
 the same cores make every step slower, and ours more than in proportion, because they take the
 caches; so the quietest tenth of the turns is compared too.
 
-Run with ``python tests/verify/benchmarks/bench_agent_step.py [seconds for each kind of step]``.
-"""
+Run with ``python tests/verify/benchmarks/bench_agent_step.py [seconds for each kind of step]``."""
 
 import json
 import math

@@ -5,8 +5,7 @@
 Runs `perftui attach` on a run that a stand-in for the training keeps writing, with samples of the
 machine, on a pseudo-terminal that answers as one with synchronized output does. Bytes are exact;
 seconds are of the wall clock, which other work on the machine makes longer; CPU is that of the
-app's process. Modules are compiled beforehand, as in an installation that has been started once.
-"""
+app's process. Modules are compiled beforehand, as in an installation that has been started once."""
 
 import os
 import statistics

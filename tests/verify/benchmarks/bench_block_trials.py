@@ -6,8 +6,7 @@ The training of ``bench_trials.py`` is run RUNS times (default 104) with a switc
 it is anyway. Every five runs in turn are a trial of up to 14 pairs that changes nothing: what it
 calls faster or slower is a false alarm. The same with every changed block 5 % and 20 % faster is
 the power. Trials overlap, so that as many as runs less four share them: read the shares as within 5
-points.
-"""
+points."""
 
 import sys
 import tempfile

@@ -4,8 +4,7 @@
 
 Opens TRACE, or a synthetic trace, up to the first draw of all tracks: once with keeping turned off,
 once so that it is kept, and then from what was kept. CPU seconds are those of the whole process
-with its imports, and for the opening that keeps also with the thread that does so.
-"""
+with its imports, and for the opening that keeps also with the thread that does so."""
 
 import argparse
 import os

@@ -4,8 +4,7 @@
 
 Prints the table of docs/experiments.md. The logarithms of the steps are normal, or Student's t with
 3 degrees of freedom (many outliers), or drift: half of the variance is that of a slow process with
-a correlation of 0.7 from run to run. SERIES (default 20,000) are simulated for each row.
-"""
+a correlation of 0.7 from run to run. SERIES (default 20,000) are simulated for each row."""
 
 import sys
 from itertools import product

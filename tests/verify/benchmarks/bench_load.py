@@ -3,8 +3,7 @@
     python tests/verify/benchmarks/bench_load.py [--megabytes 100]
 
 Writes a synthetic trace of training on a GPU in the layout of today's PyTorch, plain and gzip, and
-opens each in a fresh process. Megabytes are those of the uncompressed JSON.
-"""
+opens each in a fresh process. Megabytes are those of the uncompressed JSON."""
 
 import argparse
 import gzip

@@ -6,8 +6,7 @@ TRACE, or a synthetic one, is repeated up to each size. The peers come from thei
 environment of their own in a temporary directory, unless ``--peers`` names the Python of one; where
 they cannot be installed, only ours is measured. Every round runs each program once, in a fresh
 process; the table shows the median CPU time of the work (imports left out), its ratio to ours, and
-the peak memory of the process.
-"""
+the peak memory of the process."""
 
 import argparse
 import json

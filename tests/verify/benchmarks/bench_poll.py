@@ -5,8 +5,7 @@
 The newest window of each RUN is repeated up to that many events and stands in its place; record
 one training on a GPU and one on the CPU. The first poll works out all that is known of the window,
 later ones take that as it is: CPU milliseconds, the least of some rounds. ``--against`` is the
-``core`` directory of another checkout: both are measured in turns, each in processes of its own.
-"""
+``core`` directory of another checkout: both are measured in turns, each in processes of its own."""
 
 import argparse
 import gc

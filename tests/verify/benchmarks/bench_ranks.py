@@ -6,8 +6,7 @@ The ranks are made from TRACE, a real one of a group of two, such as HTA's ``ncc
 the tests do. ``perftui report`` and HTA (temporal breakdown, and overlap of communication and
 computation) then read the same directory, in turn, each in a fresh process; HTA by the Python that
 ``--peer`` or ``PERFTUI_HTA`` names. Wall and CPU time are those of the process and of all that it
-starts, memory is sampled: of the largest process, and of all at once.
-"""
+starts, memory is sampled: of the largest process, and of all at once."""
 
 import argparse
 import json

@@ -5,8 +5,7 @@
 
 Two processes train in each case, one where there is only one, and all others are their workers;
 each worker holds some memory, two of them compute. What is read seldom is counted with the samples
-in between, so that the mean is what the sampler takes.
-"""
+in between, so that the mean is what the sampler takes."""
 
 import argparse
 import os

@@ -4,8 +4,7 @@
 
 The app runs on a pseudo-terminal of 120 by 40, on a trace of so many kernels of as many names and
 on one of a thousand. Prints the median and the 95th percentile in ms, and how much longer a frame
-of the large table takes.
-"""
+of the large table takes."""
 
 import argparse
 import os

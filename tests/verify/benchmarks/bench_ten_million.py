@@ -4,8 +4,7 @@
 
 Twenty threads of nested calls in the order of time, as a profiler writes them. ``--python`` does
 without the compiled loops. Prints CPU seconds, and for the timeline the median and the worst of
-some drawings of 200 columns of every track, at several zooms.
-"""
+some drawings of 200 columns of every track, at several zooms."""
 
 import argparse
 import resource

@@ -5,8 +5,7 @@
 Runs the app on a pseudo-terminal that answers as one with synchronized output does, opens the
 timeline, and types: a key is answered when the first frame is complete in which the screen is
 another. Prints milliseconds of the wall clock, which other work on the machine makes longer, at
-80x24, 120x40 and 200x50: the median, 19 of 20, and the worst.
-"""
+80x24, 120x40 and 200x50: the median, 19 of 20, and the worst."""
 
 import argparse
 import os

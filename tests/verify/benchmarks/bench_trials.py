@@ -6,8 +6,7 @@ A small training is run RUNS times (default 128), each for SECONDS of steps (def
 trial). Every stretch of 28 runs in turn is a trial of up to 14 pairs that changes nothing: what it
 calls faster or slower is a false alarm. The same with every changed run 5 % and 20 % faster is the
 power. Stretches overlap, so that as many trials as runs less 27 share them: read the shares as
-within 5 points. FILE keeps the times; where it is there they are judged again.
-"""
+within 5 points. FILE keeps the times; where it is there they are judged again."""
 
 import collections
 import json

@@ -3,8 +3,7 @@
     python tests/verify/benchmarks/repeat_trace.py SOURCE TARGET --megabytes 1000
 
 Each copy begins where the one before ended: times are shifted exactly, correlation and external
-ids and flows get numbers of their own, steps go on counting.
-"""
+ids and flows get numbers of their own, steps go on counting."""
 
 import argparse
 import gzip

@@ -57,8 +57,7 @@ class Link:
     def wait_for(self, words: str, timeout: float) -> float:
         """Seconds until what says ``words`` has come to the far end.
 
-        Raises TimeoutError when it does not.
-        """
+        Raises TimeoutError when it does not."""
         begin = time.monotonic()
         seen = -1
         while seen == self.received or words not in self.text:

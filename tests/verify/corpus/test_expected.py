@@ -1,7 +1,6 @@
 """Real traces of many ages, against values that others computed from them.
 
-The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs.
-"""
+The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs."""
 
 import json
 from collections import Counter
@@ -148,8 +147,7 @@ def tolerance(quantity: str, it: Opened) -> float:
 
     Percentages are printed with four decimals. The span, and what is idle in it, were taken from
     times read as floats: those are off by a nanosecond, and where times are absolute to the
-    nanosecond by the 0.25 us that lie between two floats.
-    """
+    nanosecond by the 0.25 us that lie between two floats."""
     if quantity.endswith("_pct"):
         return 5.0001e-5
     if quantity in ("gpu_span_us", "gpu_idle_us"):

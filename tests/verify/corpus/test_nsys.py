@@ -1,7 +1,6 @@
 """Real exports of Nsight Systems, against plain SQL, ``nsys stats`` and the log of a recording.
 
-The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs.
-"""
+The collection lies beside the checkout, or where PERFTUI_TRACES says; without it nothing runs."""
 
 import re
 from collections import Counter, defaultdict

@@ -2,8 +2,7 @@
 
 Each value is met by our own tables, or follows from our columns by the other tool's definition
 (which is then the explanation), or is about something that we do not show. Nothing is explained by
-a tolerance.
-"""
+a tolerance."""
 
 from typing import Any
 

@@ -106,8 +106,7 @@ def without_marks(source: str) -> str:
 def read_training(path: Path) -> Training:
     """The training in ``path``, by its docstring and its marks.
 
-    Raises ``ValueError`` where the docstring has no ``rule:`` line.
-    """
+    Raises ``ValueError`` where the docstring has no ``rule:`` line."""
     written = path.read_text()
     source = without_marks(written)
     told = dict(_told(ast.get_docstring(ast.parse(source)) or ""))

@@ -4,8 +4,7 @@
 
 DIR is where ``tests.verify.scenarios.run --keep DIR`` left its runs, moved nowhere since. The best
 fix that answers the planted cause is tried by pairs of runs, about two minutes for each training.
-Trainings that FILE has a line of are not tried again.
-"""
+Trainings that FILE has a line of are not tried again."""
 
 import argparse
 import json

@@ -27,8 +27,7 @@ def recordings(
 
     ``truth.json`` tells what was planted, ``trainings`` holds the scripts, ``runs`` an archive of
     run directories for each: ``planted`` and ``detailed`` with the cause, ``fixed`` and
-    ``applied`` without.
-    """
+    ``applied`` without."""
     for truth in json.loads((collection / "truth.json").read_text()):
         healthy = truth["rule"] == HEALTHY_RULE
         if not healthy and truth["gain"] is not None and truth["gain"] < LEAST_GAIN:

@@ -5,8 +5,7 @@
 
 Trains every file of ``trainings`` under perftui, judges it and every recording, and exits with 1
 where the first finding is too often another than the planted cause. CONTRIBUTING.md tells how a
-training says what must be found.
-"""
+training says what must be found."""
 
 import argparse
 import concurrent.futures
@@ -31,8 +30,7 @@ RECORDINGS = Path(__file__).parents[3].parent / "shared" / "gpu"
 def train(training: Training, directory: Path, timeout: float) -> str:
     """Run it under perftui in ``directory``, quietly; why that failed, or nothing.
 
-    ``output.log`` there has what it printed.
-    """
+    ``output.log`` there has what it printed."""
     directory.mkdir(parents=True, exist_ok=True)
     script = training.path.name
     (directory / script).write_text(training.source)

@@ -1,8 +1,7 @@
 """A small training with a planted bottleneck: the diagnosis names the planted one, and no other.
 
 It is run once without us and once with perftui, and does not notice. It waits far longer than it
-computes, so that tests beside it change nothing; ``make scenarios`` judges all others, alone.
-"""
+computes, so that tests beside it change nothing; ``make scenarios`` judges all others, alone."""
 
 import json
 import os

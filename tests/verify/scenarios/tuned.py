@@ -4,8 +4,7 @@
 
 Runs every file of ``two_causes`` under ``perftui diagnose`` and ``perftui tune``, and holds the
 result against the same file with what its comments ``# fixed:`` say: the text in place of the line
-below, or nothing. About ten minutes for each.
-"""
+below, or nothing. About ten minutes for each."""
 
 import argparse
 import contextlib

@@ -114,7 +114,7 @@ OWN = {
 
 OF_A_RUN = {
     "overview": ["f7 why", "f8 try it", "f2 opens Diagnosis", "f2 Diag", "f3 Log"],
-    "diagnosis": ["f7 tries it", "f8 Undo", "f9 Run again"],
+    "diagnosis": ["f7 tries it", "f9 Run again"],
     "compare": ["the Diagnosis screen (f7):", "press f7 to"],
     "timeline": ["f4 records what runs", "f10 next, f11 next slow"],
     "ops": ["f4 profiles one now"],
@@ -132,7 +132,7 @@ OF_HELP = {
     "overview": ["f8 ", "f7 "],
     "timeline": ["f8 goes to the next gap", "f9 to the largest", "ctrl+r shows all ranks"],
     "ops": ["f7 groups operators", "f9 the kernels", "f10 opens a row", "f8 goes back"],
-    "diagnosis": ["f7 tries a fix", "f8 restores the source"],
+    "diagnosis": ["f7 tries a fix", "f8 undoes it"],
     "compare": ["f7 chooses another baseline", "f8 swaps the two"],
     "log": ["f7 follows again"],
     "ranks": ["f7 shows a rank on all screens"],

@@ -261,4 +261,4 @@ async def test_a_key_that_the_screen_does_not_name_is_refused(tmp_path: Path) ->
     async with opened(root, replay=True) as (_app, pilot):
         await until_shown(pilot, "BOTTLENECK")
         with pytest.raises(NotShownError):
-            await press_shown(pilot, "w", "Write")
+            await press_shown(pilot, "z", "Zoom")

@@ -17,7 +17,6 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from perftui_tui.keys.own_keys import hint
-from perftui_tui.widgets.keys_footer import KeysFooter
 
 if TYPE_CHECKING:
     from perftui.trace.rank_files import RankFile
@@ -80,8 +79,9 @@ def _put(screen: Screen[object], notice: Notification | None) -> None:
         line = NoticeLine(markup=False)
         screen.mount(line)
     if line is not None:
-        keys = any(footer.display for footer in screen.query_children(KeysFooter))
-        line.styles.margin = (0, 0, int(keys), 0)
+        # The keys, and the line of a trial.
+        below = [one for one in screen.children if one.styles.dock == "bottom" and one.display]
+        line.styles.margin = (0, 0, len({*below} - {line}), 0)
         line.display = notice is not None
     if line is not None and notice is not None:
         line.set_classes(f"-{notice.severity}")

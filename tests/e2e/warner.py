@@ -1,8 +1,7 @@
 """Warns in the name of every caller, at each place that the agent listens at, then fails.
 
 Takes places to fail at, divided by commas, or ``nowhere`` to come to the end, and a number of
-workers. All failures but the last are caught and printed, and the training goes on.
-"""
+workers. All failures but the last are caught and printed, and the training goes on."""
 
 import sys
 import traceback

@@ -7,8 +7,7 @@ from its own installation, or from a directory of wheels. Checks run in the orde
 each in a process of its own; what does not fit into the time is named as not done. The table, its
 JSON, a log and all recorded runs are written to one directory. With ``--played`` the same list runs
 anywhere against a machine that is played. Exits with 1 where something is wrong or failed, and with
-2 where nothing can be checked.
-"""
+2 where nothing can be checked."""
 
 from __future__ import annotations
 

@@ -202,8 +202,7 @@ class TraceBuilder:
     ) -> TraceBuilder:
         """Work of a device whose launch, if there is none, is not in the trace.
 
-        It starts behind its launch and what the stream has to do before, or when it is said to.
-        """
+        It starts behind its launch and what the stream has to do before, or when it is said to."""
         free = self._free.get((device, stream), 0)
         ready = self.now if launch is None else launch.end
         begin = max(ready, free) if starts is None else starts

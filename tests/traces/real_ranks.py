@@ -2,8 +2,7 @@
 
 Each rank gets a number, the process group of all, a clock of its own that is off by a known time,
 and a known time by which it comes late to every all-reduce. All leave an all-reduce together, so a
-rank that comes late is in it for less long.
-"""
+rank that comes late is in it for less long."""
 
 import gzip
 import json
@@ -32,8 +31,7 @@ def read_real(path: Path, *, shortest: int = 0) -> RealRank:
     """The trace at ``path``, of a group of two.
 
     With ``shortest``, all that took less than so many ns is left out, and so are arrows, and calls
-    of the CUDA runtime that gave the GPU none of what is left.
-    """
+    of the CUDA runtime that gave the GPU none of what is left."""
     whole = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
     events = whole.pop("traceEvents")
     if shortest:
@@ -73,8 +71,7 @@ def write_real_ranks(
 ) -> Path:
     """The traces of ``count`` ranks as files of ``folder``, which is given back.
 
-    ``off`` is by how many ns the clock of a rank is ahead, ``late`` by how many it comes late.
-    """
+    ``off`` is by how many ns the clock of a rank is ahead, ``late`` by how many it comes late."""
     folder.mkdir(exist_ok=True)
     ranks = list(range(count))
     for rank in ranks:

@@ -1,8 +1,7 @@
 """What must be found in a trace: asked moment by moment of what was built, slow and obvious.
 
 Nothing changes between two neighbouring times at which anything begins or ends; so each such moment
-is asked once, of all spans. Nothing here is shared with the code under test.
-"""
+is asked once, of all spans. Nothing here is shared with the code under test."""
 
 from __future__ import annotations
 
@@ -205,8 +204,7 @@ class Truth:
 
         Until the work that ends the stretch was launched, its thread is asked what it did; a short
         while after that is launching, and then the work waits in a queue. A thread that had waited
-        until the queue was empty launches later by as long as it had waited.
-        """
+        until the queue was empty launches later by as long as it had waited."""
         late = self._next(device, end)
         call = late.launch if late else None
         thread = call.thread if call else self.main

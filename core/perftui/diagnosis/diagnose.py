@@ -221,7 +221,7 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
             general = max(general, inflated)
         return (
             finding.severity is not Severity.HEALTHY,
-            is_caution(finding),
+            is_caution(finding) or _is_hint(finding),
             not _reaches_limit(finding),
             not (has_steps and finding.rule == initialisation.id and not finding.steps),
             -max(share, general),
@@ -232,6 +232,12 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         )
 
     return tuple(sorted(findings, key=rank))
+
+
+def _is_hint(finding: Finding) -> bool:
+    """Whether it costs nothing that is known: a caution may say more of the step."""
+    is_verdict = finding.rule in (COMPUTE_BOUND_ID, "healthy")
+    return finding.severity is Severity.INFO and not finding.share and not is_verdict
 
 
 def _is_general(finding: Finding) -> bool:

@@ -26,7 +26,7 @@ from perftui.experiments.conditions import (
 )
 from perftui.experiments.history import Repeats
 from perftui.experiments.journal import Proof, proof_of_change
-from perftui.experiments.rerun import missed, own_edit
+from perftui.experiments.rerun import missed, own_edit, written_between
 from perftui.experiments.trial_verdict import (
     FEWEST_STEPS,
     NOISE_FEW,
@@ -315,11 +315,12 @@ class Comparison:
         None where it was not tried so."""
         first, second = self.before.run, self.after.run
         edit = own_edit(self.before, self.after)
-        titles = [second.manifest.name if second else None, edit.title if edit else None]
-        title, both = titles[0] or titles[1], all(titles)
-        if first is None or title is None or both:
+        names = {second.manifest.name if second else None, edit.title if edit else None} - {None}
+        if first is None or second is None or len(names) != 1:
             return None
-        return proof_of_change(trials_of(first.root), title)
+        titles = [*names, *(patch.title for patch in written_between(self.before, self.after))]
+        found = (proof_of_change(trials_of(first.root), title or "") for title in titles)
+        return next(filter(None, found), None)
 
     @property
     def proven(self) -> str | None:

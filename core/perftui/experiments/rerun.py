@@ -13,7 +13,13 @@ from perftui.facts.data_loader.loader import LoaderFacts, training_loader
 from perftui.facts.fact import Facts, fact, notes_of
 from perftui.facts.settings import Settings, fields_of, settings
 from perftui.facts.source.source_calls import compared_sources
-from perftui.fixes.apply_and_undo import check_unchanged, digest, patch_store
+from perftui.fixes.apply_and_undo import (
+    AppliedPatch,
+    applied_patches,
+    check_unchanged,
+    digest,
+    patch_store,
+)
 from perftui.fixes.option import FixOption, Risk
 from perftui.recorder.launch import Launch, options_of
 from perftui.run.columns import stack_rate_of
@@ -192,6 +198,16 @@ def own_edit(before: Facts, after: Facts) -> FixOption | None:
     title = f"your edit of {names} in {without_time(after.run.root.name)}"
     explained = "The source as it was when either run began, from the copies that they keep."
     return FixOption(OWN_EDIT, title, explained, (Risk.EDIT,), before=texts[0], after=texts[1])
+
+
+def written_between(before: Facts, after: Facts) -> list[AppliedPatch]:
+    """The patch that made the source of the second run of that of the first, where one did all."""
+    changed = [pair for pair in compared_sources(before, after).values() if pair is not None]
+    if before.run is None or len(changed) != 1:
+        return []
+    sides = tuple(digest(copy.read_bytes()) for copy in changed[0])
+    every = applied_patches(patch_store(before.run.root))
+    return [one for one in every if (one.before_sha256, one.after_sha256) == sides]
 
 
 def repeat_launch(run: RunSnapshot, option: FixOption | None = None) -> Launch:

@@ -143,6 +143,8 @@ class TrialVerdict:
         """What to know of the estimate, for a person."""
         if self.outcome not in (Outcome.FASTER, Outcome.SLOWER) or not _is_wide(self.estimate):
             return ()
+        if not is_tested(self.estimate.pairs if self.estimate else 0):
+            return ("few pairs make it plain, and leave the interval wide",)
         return ("the interval is wide, as the runs differed much; a quieter machine narrows it",)
 
     @property

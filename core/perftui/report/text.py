@@ -223,7 +223,10 @@ def _head(report: Report) -> Iterator[str]:
         *parts, (whole, time, _) = breakdown_rows(breakdown)
         claimed = {breakdown.shown(part) for part in top.parts} if top else ()
         yield f"{whole} {time / 100:.2f} ms"
-        for name, time, share in parts[: max(MOST_PARTS - len(cautions), 0)]:
+        # Of many the longest, in their order.
+        most = max(MOST_PARTS - len(cautions), MOST_FINDINGS)
+        longest = sorted(parts, key=lambda part: -part[1])[:most]
+        for name, time, share in (part for part in parts if part in longest):
             bar = ("=" * round(share * BAR / 1000)).ljust(BAR)
             mark = f"  <- {top.rule}" if top and name in claimed else ""
             line = f"  {name:<18} {time / 100:9.2f} ms  {share / 10:5.1f} %  {bar}{mark}"

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from perftui.diagnosis.diagnose import ranked
 from perftui.diagnosis.model import Confidence, Severity
 from perftui.diagnosis.rule import certainty
 from perftui.diagnosis.symptoms.script.python_bound import python_in_model
@@ -154,10 +155,12 @@ def test_a_busy_host_is_a_caution_beside_the_cause_of_the_training() -> None:
     cause, *_, caution = diagnosed(neighbours()).findings
     assert (caution.rule, caution.cost_ns) == ("busy-host", 0)
     assert cause.rule != "busy-host"
-    facts = neighbours()
-    sure = certainty(facts, judged_step(facts).of, ())
+    sure = certainty(facts := neighbours(), judged_step(facts).of, ())
     assert (sure.confidence, sure.missing) == (Confidence.MEDIUM, "an idle machine")
     assert ("times too long, at most", 66.7) in [(one.label, one.value) for one in cause.facts]
+    assert caution.advice.endswith("start with OMP_NUM_THREADS=3")
+    hint = replace(cause, rule="subnormal-numbers", severity=Severity.INFO, cost_ns=0)
+    assert ranked([hint, caution]) == (caution, hint)
     # No window was affordable yet: phases say what they can.
     unseen = replace(neighbours().run, ranks=make_run(events=settings(8)).ranks)
     late = diagnosed(Facts(unseen)).top

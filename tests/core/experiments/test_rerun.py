@@ -13,6 +13,7 @@ from perftui.experiments.rerun import Arrival, overrides, own_edit, repeat_launc
 from perftui.experiments.trial_verdict import Outcome
 from perftui.facts.fact import Facts
 from perftui.facts.settings import Cudnn, Matmul, Settings, settings
+from perftui.fixes.apply_and_undo import apply_patch, patch_store
 from perftui.fixes.option import FixOption, Patch
 from perftui.recorder.launch import Launch, prepare
 from perftui.run.layout import RunLayout, trials_of
@@ -59,6 +60,18 @@ def test_two_runs_of_one_source_show_noise_and_no_gain(tmp_path: Path) -> None:
     assert found.reason == "both runs are of one program: so much do runs differ here"
     edited_run = recorded(tmp_path, "x = 2\n", 8).run
     assert compare(first.run, edited_run).verdict is Verdict.FASTER
+
+
+def test_what_was_proven_of_a_fix_counts_for_the_run_after_it_was_written(tmp_path: Path) -> None:
+    (source := tmp_path / "train.py").write_text("x = 1\n")
+    first = recorded(tmp_path, "x = 1\n")
+    assert first.run is not None
+    patch = Patch(source, b"x = 1\n", b"x = 2\n")
+    apply_patch(patch, patch_store(first.run.root), "x 1 -> 2", "a-fix")
+    proof = Proof("a-fix", "x 1 -> 2", Outcome.FASTER, "2.00x faster", (), 0)
+    write_proof(proof, trials_of(first.run.root))
+    written, edited_too = recorded(tmp_path, "x = 2\n"), recorded(tmp_path, "x = 3\n")
+    assert [compare(first.run, one.run).proof for one in (written, edited_too)] == [proof, None]
 
 
 def test_an_edit_by_hand_is_tried_from_the_copies_that_both_runs_keep(

@@ -113,6 +113,7 @@ def test_a_wide_interval_says_first_what_is_certain() -> None:
     said = judge(pairs)
     assert said.headline == "at least 1.10x faster, likely 3.74x (up to 12.00x)"
     assert "a quieter machine narrows it" in said.notes[0]
+    assert "few pairs make it plain" in judge([6.1, 6.6, 7.1, 6.9]).notes[0]
     turned = judge([1 / one for one in pairs])
     assert turned.headline == "at least 1.10x slower, likely 3.74x (up to 12.00x)"
     assert not judge([2.0, 2.1, 2.2, 2.3, 2.05, 2.15]).notes

@@ -82,8 +82,7 @@ class Opened:
     def as_doubles(self) -> Opened:
         """With absolute times held as doubles of microseconds, as many tools do.
 
-        In recent files that rounds each to 0.25 us.
-        """
+        In recent files that rounds each to 0.25 us."""
         start = as_doubles(self.trace.start + self.trace.origin)
         end = start + self.trace.duration / 1000
         begin, stop = (

@@ -3,8 +3,7 @@
 An expected value is met if our own definition gives it. Otherwise HTA's definition must give it,
 with as few of its disagreements as possible: those are the explanation. A ``Frame`` has a trace's
 rows as HTA has them, one disagreement at a time; without any these are our own rows: device
-activity, exact times, all steps.
-"""
+activity, exact times, all steps."""
 
 import gzip
 import re

@@ -2,8 +2,7 @@
 
 The plugin stretches each step to the end of what it launched, counts the time by one fixed order of
 precedence, and knows communication by operators: its parts are not those of our budgets. They must
-follow from our columns by the plugin's own definition. What is the same by our tables is met.
-"""
+follow from our columns by the plugin's own definition. What is the same by our tables is met."""
 
 import re
 from collections.abc import Mapping

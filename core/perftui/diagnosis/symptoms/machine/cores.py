@@ -322,7 +322,7 @@ def busy_host_rule(facts: Facts) -> Lost | None:
             for name, taken, pids in programs
         ),
     )
-    share = lost.cost_ns / judged.of.mean
+    share, free = lost.cost_ns / judged.of.mean, max(int(use.cores - others), 1)
     longer = Figure.share(TOO_LONG, share / max(1 - share, 0.01))
     return replace(
         lost,
@@ -334,6 +334,11 @@ def busy_host_rule(facts: Facts) -> Lost | None:
         parts=(),
         share=share,
         unproven="" if seen else "the names of those programs, which are outside the container",
+        # Threads of one operator wait for the one that has no core.
+        advice=f"{busy_host_rule.answer}; where others stay, leave them their cores: start with "
+        f"OMP_NUM_THREADS={free}"
+        if (settings(facts).threads.intra_op or 1) > free and not judged.on_device
+        else "",
     )
 
 

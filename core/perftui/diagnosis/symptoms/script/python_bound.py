@@ -324,6 +324,8 @@ def python_bound(facts: Facts) -> Lost | None:
         doubt=_doubt(judged, own, at),
         worst=Severity.INFO if is_spread else Severity.CRITICAL,
         unproven=unproven,
+        # What else waits for a core meanwhile goes with it.
+        is_least=bool(core_wait.or_none(facts)),
         # What the model computes is needed in each step.
         advice=""
         if at is None or at.in_forward <= MOSTLY
@@ -390,6 +392,7 @@ def python_in_model(facts: Facts) -> Lost | None:
         parts=tuple(f"{PYTHON_IN}{name}" for name in python),
         doubt=_disturbed(facts, ops.steps, mean, calls) if judged.of.of_run else "",
         unproven=more_profiled(facts),
+        is_least=bool(core_wait.or_none(facts)),
         advice=fewer_calls(facts, phase),
     )
 

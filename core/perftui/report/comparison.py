@@ -361,6 +361,7 @@ def brief_object(result: Comparison) -> BriefComparison:
     names = BriefComparison.__annotations__.keys()
     plain: Any = {name: value for name, value in whole_result.items() if name in names}
     plain["reason"] = cut(plain["reason"], LETTERS)
+    plain["proven"] = result.proven and cut(result.proven, LETTERS)
     plain["largest_change"] = largest[0] if largest else None
     plain["largest_change_ns"] = largest[2] - largest[1] if largest else None
     plain["next"] = whole(plain["next"])

@@ -236,8 +236,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def _is_hint(finding: Finding) -> bool:
     """Whether it costs nothing that is known: a caution may say more of the step."""
-    is_verdict = finding.rule in (COMPUTE_BOUND_ID, "healthy")
-    return finding.severity is Severity.INFO and not finding.share and not is_verdict
+    is_info = finding.severity is Severity.INFO and finding.rule != COMPUTE_BOUND_ID
+    return is_info and not finding.share
 
 
 def _is_general(finding: Finding) -> bool:

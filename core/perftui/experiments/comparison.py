@@ -45,6 +45,7 @@ from perftui.facts.source.source_calls import compared_sources
 from perftui.facts.step.step_tables import StepTables, operators_by_shape, step_tables
 from perftui.facts.step.steps import StepBreakdown, batches_ready, step_breakdown, wait_p95
 from perftui.facts.step.trace_steps import trace_steps
+from perftui.fixes.option import FixOption
 from perftui.format import several, whole_quotients
 from perftui.run.layout import trials_of
 from perftui.trace.model import NONE
@@ -310,11 +311,15 @@ class Comparison:
         return f"the mean step {ratios.mean:.2f}x, {usual}: the smaller change counts"
 
     @cached_property
+    def edit(self) -> FixOption | None:
+        """What a person changed in the source between both runs; see ``own_edit``."""
+        return own_edit(self.before, self.after)
+
+    @cached_property
     def proof(self) -> Proof | None:
         """What pairs of runs came to for the change of the second run, a fix or a person's edit;
         None where it was not tried so."""
-        first, second = self.before.run, self.after.run
-        edit = own_edit(self.before, self.after)
+        first, second, edit = self.before.run, self.after.run, self.edit
         names = {second.manifest.name if second else None, edit.title if edit else None} - {None}
         if first is None or second is None or len(names) != 1:
             return None

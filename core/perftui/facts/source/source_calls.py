@@ -131,7 +131,7 @@ def compared_sources(before: Facts, after: Facts) -> dict[Path, tuple[Path, Path
 def edited_since(facts: Facts) -> list[str]:
     """Names of the user's files that are no longer what they were when the run began."""
     copies = [(path, copy) for path, copy in _kept_sources(facts).items() if path.is_file()]
-    return [path.name for path, copy in copies if path.read_bytes() != copy.read_bytes()]
+    return [path.name for path, copy in copies if not filecmp.cmp(path, copy, shallow=False)]
 
 
 @fact

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from perftui.experiments.comparison import Comparison, compare
 from perftui.experiments.conditions import EDITED
-from perftui.experiments.rerun import own_edit
 from perftui.facts.fact import Facts
 from perftui.fixes.option import FixOption
 from perftui.run.layout import without_time
@@ -102,7 +101,7 @@ class CompareScreen(RunScreen):
             figures.rows = self._alone(snapshot, max(20, cells))
             return
         found = compare(*known)
-        self._edit = None if self.swapped or None in found.steps else own_edit(*known)
+        self._edit = None if self.swapped or None in found.steps else found.edit
         parts.rows = breakdown_rows(pair, found, parts.size.width)
         rows = comparison(found, cells)
         if (found.proof is None) == self.has_class("-proven"):

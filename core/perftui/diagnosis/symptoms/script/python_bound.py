@@ -264,7 +264,8 @@ def _doubt(judged: JudgedStep, own: ScriptPython, at: ScriptFunction | None) -> 
     )
 
 
-_LEAST, MOSTLY = 0.05, 0.5
+_LEAST = 0.05
+_IN_MODEL = "compute once what stays the same, and the rest with fewer calls on whole tensors"
 
 
 @rule(
@@ -327,10 +328,7 @@ def python_bound(facts: Facts) -> Lost | None:
         # What else waits for a core meanwhile goes with it.
         is_least=bool(core_wait.or_none(facts)),
         # What the model computes is needed in each step.
-        advice=""
-        if at is None or at.in_forward <= MOSTLY
-        else fewer_calls(facts, FORWARD)
-        or "compute once what stays the same, and the rest with fewer calls on whole tensors",
+        advice=(fewer_calls(facts, FORWARD) or _IN_MODEL) if at and at.in_forward > 1 / 2 else "",
     )
 
 
